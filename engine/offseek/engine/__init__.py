@@ -1,0 +1,1 @@
+"""Offline inference in torch: continuous batching, paged KV cache, structured-output sampler."""

@@ -1,0 +1,1 @@
+"""Regex, JSON Schema, EBNF and turn grammars compiled to token bitmasks."""

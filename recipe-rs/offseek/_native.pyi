@@ -1,0 +1,1 @@
+"""Types of the compiled extension `offseek._native` (built from `recipe-rs/python`)."""

@@ -1,0 +1,13 @@
+//! `offseek._native`: thin PyO3 bindings. Each area registers its own classes; no logic here.
+
+use pyo3::prelude::*;
+
+mod chat;
+mod grammar;
+
+#[pymodule]
+fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    chat::init(m)?;
+    grammar::init(m)?;
+    Ok(())
+}
