@@ -1,0 +1,7 @@
+"""The root of every error this distribution raises; below all rooms, so that they share it without knowing each other."""
+
+from __future__ import annotations
+
+
+class OffseekError(Exception):
+    """Base class of all offseek errors. Never raised itself."""
