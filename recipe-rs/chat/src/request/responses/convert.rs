@@ -1,0 +1,1 @@
+//! Conversion to a conversation.
