@@ -1,18 +1,20 @@
 """Triton kernel of the fused sampler; the rule and its torch twin are in `sampling.py` and `_sampler_torch.py`.
 
-One program handles one row, so every sum has the same order whatever the batch is, and a row can decide
-by itself how many passes it needs: nothing is synchronised with the host. A pass streams the row in tiles
-of BLOCK columns seen as [WORDS, 32], one bitmask word per line.
+One program handles one row: every sum then has the same order whatever the batch is, and a row decides by itself how
+many passes it needs, without the host. A pass streams the row in tiles of BLOCK columns seen as [BLOCK // 32, 32], one
+bitmask word per line, and keeps its results per *lane*: lane j of a tile sees the columns j, j + BLOCK, j + 2 BLOCK, …
+(its column set has COLS >= vocab / BLOCK members).
 
-* Plain sampling needs one pass: running arg-max of y + noise, running maximum and sum for the log-probability.
-* With filters, the drawn id of the unfiltered row is also the drawn id of the filtered row if it passes the
-  filters, since dropping other ids cannot change an arg-max. So: draw; in a second pass count the ids above it and
-  their mass, and at the same time draw again among the ids above it. If the first draw passes the filters it stands;
-  if not, every id at or below it fails too, and the second draw takes its place. Typical rows need two passes.
-* With a small k (top-k up to SMALL_K) no noise is needed in the first pass: it keeps the maximum of each of the
-  BLOCK lanes. The k-th largest of these maxima bounds the k-th largest logit from below, so the second pass only has
-  to collect the few ids at or above that bound (`_draw_small_k`), and exact top-k, top-p, min-p and the draw happen
-  on that short list. If the list would overflow (many ties), the row takes the general way.
+* `_first_pass` keeps per lane the best score (logit + noise), the largest logit and a sum for the log-probability.
+  Ids are not tracked: the winner's lane is rescanned afterwards (`_lane_best_id`), which takes two selects and a
+  comparison per element out of the hot loop.
+* Filters keep every id whose logit reaches a threshold, so dropping ids never changes who wins among the rest.
+  `_general_draw` therefore takes winners in the order of their scores and asks whether each reaches the threshold,
+  narrowing it down by passes that measure count and mass above four pivots at once (`_above`). Usually the first
+  winner passes and one such pass settles the row.
+* A small top-k (`_few_draw`) needs no noise in the first pass and no second pass at all: the k largest lane maxima bound
+  the k-th largest logit from below, so only lanes whose maximum reaches the bound can hold kept ids. Their columns
+  are gathered, and exact top-k, top-p, min-p and the draw happen on that short list.
 """
 
 # Triton functions take kernel values that no annotation describes.
@@ -30,13 +32,16 @@ from torch import Tensor
 
 from .sampling import Penalties, RowSettings, SampleOutput
 
-BLOCK = 4096
 NUM_WARPS = 16
+#: Capacity of a row's candidate list; top-k up to half of it takes the short way.
+LIST = 2048
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 LN_2 = tl.constexpr(0.6931471805599453)
 NEG_INF = tl.constexpr(float("-inf"))
+POS_INF = tl.constexpr(float("inf"))
 NO_ID = tl.constexpr(2147483647)
+BINS = tl.constexpr(512)
 
 
 def interpreted() -> bool:
@@ -44,9 +49,11 @@ def interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
+# ---------------------------------------------------------------- noise (the torch twin is noise.py)
+
+
 @triton.jit
 def _mix(h, key):
-    """Keyed 32-bit finaliser; see noise.py."""
     h = h ^ (h >> 16)
     h = h * 0x85EBCA6B
     h = h ^ (h >> 13) ^ key
@@ -64,17 +71,33 @@ def _row_keys(seed, position):
 
 
 @triton.jit
-def _gumbel_log2(ids, k0, k1):
-    """Base-2 Gumbel noise of int32 ids; see noise.py."""
-    h = _mix(ids.to(tl.uint32) * 0x9E3779B1 ^ k0, k1)
-    v = tl.minimum((h.to(tl.float32) + 0.5) * 2.3283064365386963e-10, 0.99999994)
-    series = v * (1.0 + v * (0.5 + v * (0.3333333333333333 + v * 0.25)))
-    return -tl.log2(tl.where(v < 0.03125, series, -LN_2 * tl.log2(1.0 - v)))
+def _log2(x, FAST: tl.constexpr):
+    """log2 of a normal positive float. FAST: the hardware's approximation (error below 2**-22, no special cases)."""
+    if FAST:
+        return tl.inline_asm_elementwise("lg2.approx.ftz.f32 $0, $1;", "=f,f", [x], tl.float32, True, 1)
+    else:
+        return tl.log2(x)
 
 
 @triton.jit
-def _tile(row_ptr, mask_ptr, masked, tile, vocab, BLOCK: tl.constexpr, HAS_MASK: tl.constexpr):
-    """Logits of one tile as float32 [BLOCK // 32, 32] (-inf where not allowed) and their ids."""
+def _gumbel_log2(ids, k0, k1, FAST: tl.constexpr):
+    h = _mix(ids.to(tl.uint32) * 0x9E3779B1 ^ k0, k1)
+    v = tl.minimum((h.to(tl.float32) + 0.5) * 2.3283064365386963e-10, 0.99999994)
+    series = v * (1.0 + v * (0.5 + v * (0.3333333333333333 + v * 0.25)))
+    return -_log2(tl.where(v < 0.03125, series, -LN_2 * _log2(1.0 - v, FAST)), FAST)
+
+
+# ---------------------------------------------------------------- tiles and lanes
+
+
+@triton.jit
+def _tile_ids(tile, BLOCK: tl.constexpr):
+    return tile * BLOCK + tl.arange(0, BLOCK // 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
+
+
+@triton.jit
+def _load_tile(row_ptr, mask_ptr, masked, tile, vocab, BLOCK: tl.constexpr, HAS_MASK: tl.constexpr):
+    """Logits of one tile in their own dtype, -inf where not allowed or past the vocabulary."""
     words = tile * (BLOCK // 32) + tl.arange(0, BLOCK // 32)
     bit = tl.arange(0, 32)
     ids = words[:, None] * 32 + bit[None, :]
@@ -83,20 +106,328 @@ def _tile(row_ptr, mask_ptr, masked, tile, vocab, BLOCK: tl.constexpr, HAS_MASK:
         limit = tl.where(masked, vocab, 0)  # an unconstrained row reads no words
         word = tl.load(mask_ptr + words, mask=words * 32 < limit, other=-1)
         allowed = allowed & (((word[:, None] >> bit[None, :]) & 1) != 0)
-    z = tl.load(row_ptr + ids, mask=allowed, other=NEG_INF).to(tl.float32)
-    return z, ids
+    return tl.load(row_ptr + ids, mask=allowed, other=NEG_INF)
 
 
 @triton.jit
-def _log2_or_off(min_p):
-    return tl.where(min_p > 0, tl.log2(tl.maximum(min_p, 1e-38)), NEG_INF)
+def _load_ids(row_ptr, mask_ptr, masked, ids, live, vocab, HAS_MASK: tl.constexpr):
+    """Logits of scattered ids as float32, -inf where `live` is false, not allowed or past the vocabulary."""
+    live = live & (ids < vocab)
+    if HAS_MASK:
+        word = tl.load(mask_ptr + ids // 32, mask=live & (tl.where(masked, ids, NO_ID) < NO_ID), other=-1)
+        live = live & (((word >> (ids % 32)) & 1) != 0)
+    return tl.load(row_ptr + ids, mask=live, other=NEG_INF).to(tl.float32)
 
 
 @triton.jit
-def _best(score, ids):
-    """(largest score, lowest id that has it) of a 2-d tile, as scalars."""
-    top = tl.max(tl.max(score, 1), 0)
-    return top, tl.min(tl.min(tl.where(score == top, ids, NO_ID), 1), 0)
+def _max2(x):
+    return tl.max(tl.max(x, 1), 0)
+
+
+@triton.jit
+def _sum2(x):
+    return tl.sum(tl.sum(x, 1), 0)
+
+
+@triton.jit
+def _lane_best_id(
+    row_ptr, mask_ptr, masked, lane, vocab, scale, floor, k0, k1,
+    BLOCK: tl.constexpr, COLS: tl.constexpr, HAS_MASK: tl.constexpr, NOISE: tl.constexpr, FAST: tl.constexpr,
+):  # fmt: skip
+    """(best score, its lowest id) among the ids of one lane with a logit above `floor`."""
+    ids = lane + BLOCK * tl.arange(0, COLS)
+    z = _load_ids(row_ptr, mask_ptr, masked, ids, ids >= 0, vocab, HAS_MASK)
+    if NOISE:
+        score = z * scale + _gumbel_log2(ids, k0, k1, FAST)
+    else:
+        score = z
+    score = tl.where(z > floor, score, NEG_INF)
+    best = tl.max(score, 0)
+    return best, tl.min(tl.where(score == best, ids, NO_ID), 0)
+
+
+@triton.jit
+def _first_with(row_ptr, mask_ptr, masked, value, vocab, BLOCK: tl.constexpr, HAS_MASK: tl.constexpr):
+    """The lowest allowed id whose logit equals `value`, which some id has."""
+    found = tl.full([], NO_ID, tl.int32)
+    tile = tl.full([], 0, tl.int32)
+    while found == NO_ID:
+        z = _load_tile(row_ptr, mask_ptr, masked, tile, vocab, BLOCK, HAS_MASK).to(tl.float32)
+        found = tl.min(tl.min(tl.where(z == value, _tile_ids(tile, BLOCK), NO_ID), 1), 0)
+        tile += 1
+    return found
+
+
+# ---------------------------------------------------------------- passes over the row
+
+
+@triton.jit
+def _first_pass(
+    row_ptr, mask_ptr, vocab, scale, k0, k1,
+    BLOCK: tl.constexpr, MASKED: tl.constexpr, NOISE: tl.constexpr, FAST: tl.constexpr,
+):  # fmt: skip
+    """Per lane: largest logit (NaN if it saw one), sum of exp(z - reference), best score. Also the reference.
+
+    The reference is the first tile's maximum, so that lanes need no rescaling; the caller sums again if it was
+    too far from the row's maximum.
+    """
+    raw = _load_tile(row_ptr, mask_ptr, True, 0, vocab, BLOCK, MASKED)
+    reference = _max2(raw.to(tl.float32))
+    reference = tl.where((reference > NEG_INF) & (reference < POS_INF), reference, 0.0)
+    shift = reference * LOG2_E
+    lane_max = tl.full([BLOCK // 32, 32], NEG_INF, tl.float32)
+    lane_best = tl.full([BLOCK // 32, 32], NEG_INF, tl.float32)
+    lane_sum = tl.zeros([BLOCK // 32, 32], tl.float32)
+    for tile in range(tl.cdiv(vocab, BLOCK)):
+        following = _load_tile(row_ptr, mask_ptr, True, tile + 1, vocab, BLOCK, MASKED)  # in flight while we compute
+        z = raw.to(tl.float32)
+        lane_max = tl.maximum(lane_max, z, propagate_nan=tl.PropagateNan.ALL)
+        lane_sum += tl.exp2(z * LOG2_E - shift)
+        if NOISE:
+            score = z * scale + _gumbel_log2(_tile_ids(tile, BLOCK), k0, k1, FAST)
+            lane_best = tl.maximum(lane_best, score)
+        raw = following
+    return lane_max, lane_sum, lane_best, reference
+
+
+@triton.jit
+def _sum_exp(row_ptr, mask_ptr, masked, vocab, top, BLOCK: tl.constexpr, HAS_MASK: tl.constexpr):
+    lane_sum = tl.zeros([BLOCK // 32, 32], tl.float32)
+    for tile in range(tl.cdiv(vocab, BLOCK)):
+        z = _load_tile(row_ptr, mask_ptr, masked, tile, vocab, BLOCK, HAS_MASK).to(tl.float32)
+        lane_sum += tl.exp2((z - top) * LOG2_E)
+    return _sum2(lane_sum)
+
+
+@triton.jit
+def _above(
+    row_ptr, mask_ptr, masked, vocab, scale, top, floor, p0, p1, p2, p3, BLOCK: tl.constexpr, HAS_MASK: tl.constexpr
+):
+    """Count and mass of the ids above each of four pivots, and the mass of the ids at or above `floor`.
+
+    Mass is exp2((z - top) * scale), of the tempered distribution.
+    """
+    W: tl.constexpr = BLOCK // 32
+    c0 = tl.zeros([W, 32], tl.int32)
+    c1 = tl.zeros([W, 32], tl.int32)
+    c2 = tl.zeros([W, 32], tl.int32)
+    c3 = tl.zeros([W, 32], tl.int32)
+    m0 = tl.zeros([W, 32], tl.float32)
+    m1 = tl.zeros([W, 32], tl.float32)
+    m2 = tl.zeros([W, 32], tl.float32)
+    m3 = tl.zeros([W, 32], tl.float32)
+    whole = tl.zeros([W, 32], tl.float32)
+    shift = top * scale
+    raw = _load_tile(row_ptr, mask_ptr, masked, 0, vocab, BLOCK, HAS_MASK)
+    for tile in range(tl.cdiv(vocab, BLOCK)):
+        following = _load_tile(row_ptr, mask_ptr, masked, tile + 1, vocab, BLOCK, HAS_MASK)
+        z = raw.to(tl.float32)
+        mass = tl.exp2(z * scale - shift)
+        whole += tl.where(z >= floor, mass, 0.0)
+        m0 += tl.where(z > p0, mass, 0.0)
+        m1 += tl.where(z > p1, mass, 0.0)
+        m2 += tl.where(z > p2, mass, 0.0)
+        m3 += tl.where(z > p3, mass, 0.0)
+        c0 += (z > p0).to(tl.int32)
+        c1 += (z > p1).to(tl.int32)
+        c2 += (z > p2).to(tl.int32)
+        c3 += (z > p3).to(tl.int32)
+        raw = following
+    return _sum2(c0), _sum2(c1), _sum2(c2), _sum2(c3), _sum2(m0), _sum2(m1), _sum2(m2), _sum2(m3), _sum2(whole)
+
+
+@triton.jit
+def _ordered(z):
+    """float32 -> int32 with the same order."""
+    bits = z.to(tl.int32, bitcast=True)
+    return tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+
+
+@triton.jit
+def _unordered(key):
+    return tl.where(key < 0, key ^ 0x7FFFFFFF, key).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _kth_exact(row_ptr, mask_ptr, masked, vocab, k, BLOCK: tl.constexpr, HAS_MASK: tl.constexpr):
+    """The k-th largest allowed logit by bisection over ordered bits, one pass over the row per bit."""
+    low = tl.full([], -2147483648, tl.int64)
+    step = tl.full([], 2147483648, tl.int64)
+    for _ in range(32):
+        trial = low + step
+        if trial <= 2147483647:
+            lane = tl.zeros([BLOCK // 32, 32], tl.int32)
+            for tile in range(tl.cdiv(vocab, BLOCK)):
+                z = _load_tile(row_ptr, mask_ptr, masked, tile, vocab, BLOCK, HAS_MASK).to(tl.float32)
+                lane += (_ordered(z) >= trial.to(tl.int32)).to(tl.int32)
+            if _sum2(lane) >= k:
+                low = trial
+        step = step // 2
+    kth = _unordered(low.to(tl.int32))
+    return tl.where(kth != kth, NEG_INF, kth)  # keys below that of -inf are NaN patterns
+
+
+# ---------------------------------------------------------------- draws under filters
+
+
+@triton.jit
+def _general_draw(
+    row_ptr, mask_ptr, masked, vocab, scale, top, lane_best, top_k, top_p, min_p, k0, k1,
+    BLOCK: tl.constexpr, COLS: tl.constexpr, PASS: tl.constexpr, HAS_MASK: tl.constexpr, FAST: tl.constexpr,
+):  # fmt: skip
+    """The best-scored id that passes all filters; ids are tried in the order of their scores."""
+    use_k = (top_k > 0) & (top_k < vocab)
+    use_p = top_p < 1.0
+    limit = tl.where(use_k, top_k, vocab)
+    floor = tl.full([], NEG_INF, tl.float32)  # top-k's threshold, where top-p needs the mass it leaves
+    if use_k & use_p:
+        floor = _kth_exact(row_ptr, mask_ptr, masked, vocab, limit, PASS, HAS_MASK)
+    lowest = tl.where(min_p > 0, tl.log2(tl.maximum(min_p, 1e-38)), NEG_INF)
+    fails = tl.full([], NEG_INF, tl.float32)  # every logit at or below this is filtered out
+    passes = tl.where(use_k | use_p, top, NEG_INF)  # every logit from here on passes top-k and top-p
+    lanes = tl.arange(0, BLOCK // 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    drawn = tl.full([], -1, tl.int32)
+    while drawn < 0:
+        best = _max2(lane_best)
+        lane = tl.min(tl.min(tl.where(lane_best == best, lanes, NO_ID), 1), 0)
+        score, candidate = _lane_best_id(
+            row_ptr, mask_ptr, masked, lane, vocab, scale, fails, k0, k1, BLOCK, COLS, HAS_MASK, True, FAST
+        )
+        if score >= best:
+            cut = tl.load(row_ptr + candidate).to(tl.float32)
+            if (cut - top) * scale < lowest:
+                fails = cut
+            elif cut >= passes:
+                drawn = candidate
+            else:
+                span = passes - cut
+                p1, p2, p3 = cut + span * 0.0625, cut + span * 0.125, cut + span * 0.25
+                n0, n1, n2, n3, m0, m1, m2, m3, whole = _above(
+                    row_ptr, mask_ptr, masked, vocab, scale, top, floor, cut, p1, p2, p3, PASS, HAS_MASK
+                )
+                target = tl.where(use_p, top_p * whole, POS_INF)
+                passes = tl.where((n3 < limit) & (m3 < target), tl.minimum(passes, p3), passes)
+                passes = tl.where((n2 < limit) & (m2 < target), tl.minimum(passes, p2), passes)
+                passes = tl.where((n1 < limit) & (m1 < target), tl.minimum(passes, p1), passes)
+                good = (n0 < limit) & (m0 < target)
+                passes = tl.where(good, cut, passes)
+                fails = tl.where(good, fails, cut)
+        else:  # the lane's best was filtered out meanwhile (or rounded differently here): put its new best in place
+            lane_best = tl.where(lanes == lane, score, lane_best)
+    return drawn
+
+
+@triton.jit
+def _bin(z, top, per_unit):
+    """Index of the histogram bin of a logit, counted down from the largest; monotone in z."""
+    return tl.minimum((top - tl.maximum(z, -3.0e38)) * per_unit, BINS - 1.0).to(tl.int32)
+
+
+@triton.jit
+def _push(list_z_ptr, list_id_ptr, count, z, ids, hit, LIST: tl.constexpr):
+    """Append the hits of a 2-d tile to the row's list, in order; returns the new length (which may exceed LIST)."""
+    per_line = tl.sum(hit.to(tl.int32), 1)
+    start = count + tl.cumsum(per_line, 0) - per_line
+    slot = start[:, None] + tl.cumsum(hit.to(tl.int32), 1) - 1
+    keep = hit & (slot < LIST)
+    tl.store(list_z_ptr + slot, z, mask=keep)
+    tl.store(list_id_ptr + slot, ids, mask=keep)
+    return count + tl.sum(per_line, 0)
+
+
+@triton.jit
+def _few_collect(
+    row_ptr, mask_ptr, masked, list_z_ptr, list_id_ptr, vocab, top, lane_max, top_k,
+    BLOCK: tl.constexpr, COLS: tl.constexpr, HAS_MASK: tl.constexpr, LIST: tl.constexpr,
+):  # fmt: skip
+    """Fill the row's list with every id that top-k can keep (and a few more); returns its length.
+
+    Two halves of the list's memory are used: lanes first, in the upper half, then ids.
+    """
+    finite = lane_max > NEG_INF
+    low = tl.min(tl.min(tl.where(finite, lane_max, top), 1), 0)
+    per_unit = tl.where(top > low, (BINS - 2) / tl.maximum(top - low, 1e-30), 0.0)
+    bins = tl.where(finite, _bin(lane_max, top, per_unit), BINS - 1)
+    counts = tl.histogram(tl.reshape(bins, [BLOCK]), BINS)
+    last = tl.sum((tl.cumsum(counts, 0) < top_k).to(tl.int32), 0)  # the first bin that completes k lanes
+    lanes = tl.arange(0, BLOCK // 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    chosen = finite & (bins <= last)
+    num_lanes = _push(list_z_ptr + LIST, list_id_ptr + LIST, 0, lane_max, lanes, chosen, BLOCK)
+    tl.debug_barrier()
+    count = tl.full([], 0, tl.int32)
+    CHUNK: tl.constexpr = 64
+    for at in range(0, num_lanes, CHUNK):
+        entry = at + tl.arange(0, CHUNK)
+        lane = tl.load(list_id_ptr + LIST + entry, mask=entry < num_lanes, other=0)
+        ids = lane[:, None] + BLOCK * tl.arange(0, COLS)[None, :]
+        live = (entry < num_lanes)[:, None] & (ids >= 0)
+        z = _load_ids(row_ptr, mask_ptr, masked, ids, live, vocab, HAS_MASK)
+        hit = (z > NEG_INF) & (_bin(z, top, per_unit) <= last)
+        count = _push(list_z_ptr, list_id_ptr, count, z, ids, hit, LIST)
+    tl.debug_barrier()
+    return count
+
+
+@triton.jit
+def _few_draw_pairs(
+    list_z_ptr, list_id_ptr, count, scale, top, top_k, top_p, min_p, k0, k1, SIZE: tl.constexpr, FAST: tl.constexpr
+):
+    """Exact filters and draw on a list of at most SIZE ids, by comparing all pairs."""
+    slot = tl.arange(0, SIZE)
+    zi = tl.load(list_z_ptr + slot, mask=slot < count, other=NEG_INF)
+    ids = tl.load(list_id_ptr + slot, mask=slot < count, other=NO_ID)
+    a = zi[:, None]
+    b = tl.load(list_z_ptr + slot[None, :], mask=slot[None, :] < count, other=NEG_INF)
+    rank_b = tl.sum((a > b).to(tl.int32), 0)[None, :]
+    mass_b = tl.where((rank_b < top_k) & (b > NEG_INF), tl.exp2((b - top) * scale), 0.0)
+    rank = tl.sum((b > a).to(tl.int32), 1)
+    larger = tl.sum(tl.where(b > a, mass_b, 0.0), 1)
+    whole = tl.sum(tl.sum(mass_b, 1), 0)
+    kept = (rank < top_k) & (zi > NEG_INF) & (tl.where(top_p < 1.0, larger, NEG_INF) < top_p * whole)
+    lowest = tl.where(min_p > 0, tl.log2(tl.maximum(min_p, 1e-38)), NEG_INF)
+    kept = kept & ((zi - top) * scale >= lowest)
+    score = tl.where(kept, zi * scale + _gumbel_log2(ids, k0, k1, FAST), NEG_INF)
+    best = tl.max(score, 0)
+    return tl.min(tl.where(kept & (score == best), ids, NO_ID), 0)
+
+
+@triton.jit
+def _few_draw_long(
+    list_z_ptr, list_id_ptr, count, scale, top, top_k, top_p, min_p, k0, k1, SIZE: tl.constexpr, FAST: tl.constexpr
+):
+    """The same on a longer list, by bisection over the ordered bits of the logits."""
+    slot = tl.arange(0, SIZE)
+    z = tl.load(list_z_ptr + slot, mask=slot < count, other=NEG_INF)
+    ids = tl.load(list_id_ptr + slot, mask=slot < count, other=NO_ID)
+    keys = _ordered(z)
+    kth = tl.full([], -2147483648, tl.int64)
+    step = tl.full([], 2147483648, tl.int64)
+    for _ in range(32):
+        trial = kth + step
+        enough = tl.sum((keys >= trial.to(tl.int32)).to(tl.int32), 0) >= top_k
+        kth = tl.where(enough & (trial <= 2147483647), trial, kth)
+        step = step // 2
+    kept = (keys.to(tl.int64) >= kth) & (z > NEG_INF)
+    mass = tl.where(kept, tl.exp2((z - top) * scale), 0.0)
+    if top_p < 1.0:
+        # The largest key from which on the mass reaches the target: its tie group is the last one kept.
+        target = top_p * tl.sum(mass, 0)
+        last = tl.full([], -2147483648, tl.int64)
+        step = tl.full([], 2147483648, tl.int64)
+        for _ in range(32):
+            trial = last + step
+            reached = tl.sum(tl.where(keys >= trial.to(tl.int32), mass, 0.0), 0) >= target
+            last = tl.where(reached & (trial <= 2147483647), trial, last)
+            step = step // 2
+        kept = kept & (keys.to(tl.int64) >= last)
+    lowest = tl.where(min_p > 0, tl.log2(tl.maximum(min_p, 1e-38)), NEG_INF)
+    kept = kept & ((z - top) * scale >= lowest)
+    score = tl.where(kept, z * scale + _gumbel_log2(ids, k0, k1, FAST), NEG_INF)
+    best = tl.max(score, 0)
+    return tl.min(tl.where(kept & (score == best), ids, NO_ID), 0)
+
+
+# ---------------------------------------------------------------- one row
 
 
 @triton.jit
@@ -113,251 +444,98 @@ def _apply_penalties(row_ptr, ids_ptr, counts_ptr, start, end, repetition, frequ
 
 
 @triton.jit
-def _first_pass(
-    row_ptr, mask_ptr, masked, vocab, scale, k0, k1, BLOCK: tl.constexpr, HAS_MASK: tl.constexpr, NOISE: tl.constexpr
-):
-    """Draw among all allowed ids. Returns (max z, sum of exp(z - max z), NaN seen, drawn id, lane maxima)."""
-    W: tl.constexpr = BLOCK // 32
-    lane_max = tl.full([W, 32], NEG_INF, tl.float32)
-    lane_sum = tl.zeros([W, 32], tl.float32)
-    lane_best = tl.full([W, 32], NEG_INF, tl.float32)
-    lane_id = tl.full([W, 32], NO_ID, tl.int32)
-    lane_nan = tl.zeros([W, 32], tl.int32)
-    reference = tl.full([], NEG_INF, tl.float32)
-    for tile in range(tl.cdiv(vocab, BLOCK)):
-        z, ids = _tile(row_ptr, mask_ptr, masked, tile, vocab, BLOCK, HAS_MASK)
-        lane_nan = lane_nan | (z != z).to(tl.int32)
-        # Sum against a fixed reference, the maximum of the first tile that has one: lanes then need no
-        # rescaling. A reference far from the true maximum is noticed by the caller, which sums again.
-        if reference == NEG_INF:
-            reference = tl.max(tl.max(z, 1), 0)
-        lane_max = tl.maximum(lane_max, z)
-        lane_sum += tl.exp2(tl.minimum((z - tl.where(reference == NEG_INF, 0.0, reference)) * LOG2_E, 100.0))
-        if NOISE:
-            score = z * scale + _gumbel_log2(ids, k0, k1)
+def _pass_for_row(
+    row_ptr, mask_ptr, masked, vocab, scale, k0, k1,
+    BLOCK: tl.constexpr, HAS_MASK: tl.constexpr, NOISE: tl.constexpr, FAST: tl.constexpr,
+):  # fmt: skip
+    """The first pass, without bitmask code where the row has none."""
+    if HAS_MASK:
+        if masked:
+            lane_max, lane_sum, lane_best, reference = _first_pass(
+                row_ptr, mask_ptr, vocab, scale, k0, k1, BLOCK, True, NOISE, FAST
+            )
         else:
-            score = z
-        better = score > lane_best
-        lane_best = tl.where(better, score, lane_best)
-        lane_id = tl.where(better, ids, lane_id)
-    top = tl.max(tl.max(lane_max, 1), 0)
-    total = tl.sum(tl.sum(lane_sum, 1), 0)
-    _, drawn = _best(lane_best, lane_id)
-    nan = tl.max(tl.max(lane_nan, 1), 0)
-    return top, reference, total, nan, drawn, lane_max
-
-
-@triton.jit
-def _sum_exp(row_ptr, mask_ptr, masked, vocab, top, BLOCK: tl.constexpr, HAS_MASK: tl.constexpr):
-    lane_sum = tl.zeros([BLOCK // 32, 32], tl.float32)
-    for tile in range(tl.cdiv(vocab, BLOCK)):
-        z, _ = _tile(row_ptr, mask_ptr, masked, tile, vocab, BLOCK, HAS_MASK)
-        lane_sum += tl.exp2((z - top) * LOG2_E)
-    return tl.sum(tl.sum(lane_sum, 1), 0)
-
-
-@triton.jit
-def _above(
-    row_ptr, mask_ptr, masked, vocab, scale, top, cut, floor, k0, k1, BLOCK: tl.constexpr, HAS_MASK: tl.constexpr
-):
-    """About the ids with z > cut: their count, mass, and draw; and the whole mass of z >= floor.
-
-    Mass is exp2((z - top) * scale), of the tempered distribution.
-    """
-    W: tl.constexpr = BLOCK // 32
-    lane_count = tl.zeros([W, 32], tl.int32)
-    lane_mass = tl.zeros([W, 32], tl.float32)
-    lane_all = tl.zeros([W, 32], tl.float32)
-    lane_best = tl.full([W, 32], NEG_INF, tl.float32)
-    lane_id = tl.full([W, 32], NO_ID, tl.int32)
-    for tile in range(tl.cdiv(vocab, BLOCK)):
-        z, ids = _tile(row_ptr, mask_ptr, masked, tile, vocab, BLOCK, HAS_MASK)
-        higher = z > cut
-        mass = tl.exp2((z - top) * scale)
-        lane_count += higher.to(tl.int32)
-        lane_mass += tl.where(higher, mass, 0.0)
-        lane_all += tl.where(z >= floor, mass, 0.0)
-        score = tl.where(higher, z * scale + _gumbel_log2(ids, k0, k1), NEG_INF)
-        better = score > lane_best
-        lane_best = tl.where(better, score, lane_best)
-        lane_id = tl.where(better, ids, lane_id)
-    count = tl.sum(tl.sum(lane_count, 1), 0)
-    mass = tl.sum(tl.sum(lane_mass, 1), 0)
-    whole = tl.sum(tl.sum(lane_all, 1), 0)
-    _, drawn = _best(lane_best, lane_id)
-    return count, mass, whole, drawn
-
-
-@triton.jit
-def _ordered(z):
-    """float32 -> int32 with the same order."""
-    bits = z.to(tl.int32, bitcast=True)
-    return tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
-
-
-@triton.jit
-def _unordered(key):
-    return tl.where(key < 0, key ^ 0x7FFFFFFF, key).to(tl.float32, bitcast=True)
-
-
-@triton.jit
-def _kth_of_lanes(lane_max, k):
-    """A float at or just below the k-th largest of the tile's values: bisection on the top 20 ordered bits."""
-    keys = _ordered(lane_max)
-    low = tl.full([], -2147483648, tl.int64)
-    step = tl.full([], 2147483648, tl.int64)
-    for _ in range(20):
-        trial = low + step
-        enough = tl.sum(tl.sum((keys >= trial.to(tl.int32)).to(tl.int32), 1), 0) >= k
-        low = tl.where(enough & (trial <= 2147483647), trial, low)
-        step = step // 2
-    bound = _unordered(low.to(tl.int32))
-    return tl.where(bound != bound, NEG_INF, bound)  # keys below that of -inf are NaN patterns
-
-
-@triton.jit
-def _kth_exact(row_ptr, mask_ptr, masked, vocab, k, BLOCK: tl.constexpr, HAS_MASK: tl.constexpr):
-    """The k-th largest allowed logit by bisection over ordered bits, one pass over the row per bit."""
-    low = tl.full([], -2147483648, tl.int64)
-    step = tl.full([], 2147483648, tl.int64)
-    for _ in range(32):
-        trial = low + step
-        if trial <= 2147483647:
-            lane = tl.zeros([BLOCK // 32, 32], tl.int32)
-            for tile in range(tl.cdiv(vocab, BLOCK)):
-                z, _ids = _tile(row_ptr, mask_ptr, masked, tile, vocab, BLOCK, HAS_MASK)
-                lane += (_ordered(z) >= trial.to(tl.int32)).to(tl.int32)
-            if tl.sum(tl.sum(lane, 1), 0) >= k:
-                low = trial
-        step = step // 2
-    kth = _unordered(low.to(tl.int32))
-    return tl.where(kth != kth, NEG_INF, kth)
-
-
-@triton.jit
-def _collect(
-    row_ptr,
-    mask_ptr,
-    masked,
-    list_z_ptr,
-    list_id_ptr,
-    vocab,
-    bound,
-    BLOCK: tl.constexpr,
-    HAS_MASK: tl.constexpr,
-    LIST: tl.constexpr,
-):
-    """Write (z, id) of the allowed ids with z >= bound to the row's list; returns their number (may exceed LIST)."""
-    count = tl.full([], 0, tl.int32)
-    for tile in range(tl.cdiv(vocab, BLOCK)):
-        z, ids = _tile(row_ptr, mask_ptr, masked, tile, vocab, BLOCK, HAS_MASK)
-        hit = (z >= bound) & (z > NEG_INF)
-        per_line = tl.sum(hit.to(tl.int32), 1)
-        found = tl.sum(per_line, 0)
-        if found > 0:
-            line_start = tl.cumsum(per_line, 0) - per_line
-            slot = count + line_start[:, None] + tl.cumsum(hit.to(tl.int32), 1) - 1
-            keep = hit & (slot < LIST)
-            tl.store(list_z_ptr + slot, z, mask=keep)
-            tl.store(list_id_ptr + slot, ids, mask=keep)
-            count += found
-    return count
-
-
-@triton.jit
-def _draw_small_k(list_z_ptr, list_id_ptr, count, scale, top, top_k, top_p, min_p, k0, k1, LIST: tl.constexpr):
-    """Exact filters and draw on a row's list of at least top_k candidates (or all allowed ids)."""
-    slot = tl.arange(0, LIST)
-    z = tl.load(list_z_ptr + slot, mask=slot < count, other=NEG_INF)
-    ids = tl.load(list_id_ptr + slot, mask=slot < count, other=NO_ID)
-    keys = _ordered(z)
-    low = tl.full([], -2147483648, tl.int64)
-    step = tl.full([], 2147483648, tl.int64)
-    for _ in range(32):
-        trial = low + step
-        enough = tl.sum((keys >= trial.to(tl.int32)).to(tl.int32), 0) >= top_k
-        low = tl.where(enough & (trial <= 2147483647), trial, low)
-        step = step // 2
-    kept = (keys.to(tl.int64) >= low) & (z > NEG_INF)
-    kept = kept & ((z - top) * scale >= _log2_or_off(min_p))
-    mass = tl.where((keys.to(tl.int64) >= low) & (z > NEG_INF), tl.exp2((z - top) * scale), 0.0)
-    if top_p < 1.0:
-        target = top_p * tl.sum(mass, 0)
-        # The smallest value whose strictly larger mass is below the target: bisection over ordered bits.
-        below = tl.full([], -2147483648, tl.int64)
-        step = tl.full([], 2147483648, tl.int64)
-        for _ in range(32):
-            trial = below + step
-            too_much = tl.sum(tl.where(keys >= trial.to(tl.int32), mass, 0.0), 0) >= target
-            below = tl.where(too_much & (trial <= 2147483647), trial, below)
-            step = step // 2
-        # `below` is the largest key with mass(keys >= below) >= target: its tie group is the last one kept.
-        kept = kept & (keys.to(tl.int64) >= below)
-    score = tl.where(kept, z * scale + _gumbel_log2(ids, k0, k1), NEG_INF)
-    best = tl.max(score, 0)
-    return tl.min(tl.where(kept & (score == best), ids, NO_ID), 0)
+            lane_max, lane_sum, lane_best, reference = _first_pass(
+                row_ptr, mask_ptr, vocab, scale, k0, k1, BLOCK, False, NOISE, FAST
+            )
+    else:
+        lane_max, lane_sum, lane_best, reference = _first_pass(
+            row_ptr, mask_ptr, vocab, scale, k0, k1, BLOCK, False, NOISE, FAST
+        )
+    return lane_max, lane_sum, lane_best, reference
 
 
 @triton.jit
 def _sample_row(
     row_ptr, mask_ptr, masked, list_z_ptr, list_id_ptr, vocab, temperature, top_k, top_p, min_p, k0, k1,
-    BLOCK: tl.constexpr, HAS_MASK: tl.constexpr, LIST: tl.constexpr,
+    BLOCK: tl.constexpr, COLS: tl.constexpr, PASS: tl.constexpr, LIST: tl.constexpr,
+    HAS_MASK: tl.constexpr, FILTERS: tl.constexpr, FAST: tl.constexpr,
 ):  # fmt: skip
     """(token id, status, logprob) of one row."""
     hot = temperature > 0
     scale = tl.where(hot, LOG2_E / tl.where(hot, temperature, 1.0), LOG2_E)
-    few = hot & (top_k > 0) & (top_k <= LIST // 2) & (top_k < vocab)
-    filtered = hot & (((top_k > 0) & (top_k < vocab)) | (top_p < 1.0) | (min_p > 0.0))
+    few = tl.full([], 0, tl.int1)
+    filtered = tl.full([], 0, tl.int1)
+    if FILTERS:
+        few = hot & (top_k > 0) & (top_k <= LIST // 2) & (top_k < vocab)
+        filtered = hot & (((top_k > 0) & (top_k < vocab)) | (top_p < 1.0) | (min_p > 0.0))
     if hot & (few == 0):
-        top, reference, total, nan, drawn, lane_max = _first_pass(
-            row_ptr, mask_ptr, masked, vocab, scale, k0, k1, BLOCK, HAS_MASK, True
+        lane_max, lane_sum, lane_best, reference = _pass_for_row(
+            row_ptr, mask_ptr, masked, vocab, scale, k0, k1, BLOCK, HAS_MASK, True, FAST
         )
     else:
-        top, reference, total, nan, drawn, lane_max = _first_pass(
-            row_ptr, mask_ptr, masked, vocab, scale, k0, k1, BLOCK, HAS_MASK, False
+        lane_max, lane_sum, lane_best, reference = _pass_for_row(
+            row_ptr, mask_ptr, masked, vocab, scale, k0, k1, BLOCK, HAS_MASK, False, FAST
         )
-    status = tl.where((nan != 0) | (top == float("inf")), 1, tl.where(top == NEG_INF, 2, 0))
+    nan = _max2((lane_max != lane_max).to(tl.int32))
+    top = _max2(lane_max)
+    total = _sum2(lane_sum)
+    status = tl.where((nan != 0) | (top == POS_INF), 1, tl.where(top == NEG_INF, 2, 0))
     logprob = tl.full([], NEG_INF, tl.float32)
+    drawn = tl.full([], -1, tl.int32)
     if status == 0:
         # Where the first tile's maximum was far from the row's, the sum lost precision: sum again.
         if tl.abs(top - reference) > 30.0:
-            total = _sum_exp(row_ptr, mask_ptr, masked, vocab, top, BLOCK, HAS_MASK)
+            total = _sum_exp(row_ptr, mask_ptr, masked, vocab, top, PASS, HAS_MASK)
             reference = top
-        if filtered:
-            general = few == 0
+        general = filtered & (few == 0)
+        if FILTERS:
             if few:
-                bound = _kth_of_lanes(lane_max, top_k)
-                count = _collect(
-                    row_ptr, mask_ptr, masked, list_z_ptr, list_id_ptr, vocab, bound, BLOCK, HAS_MASK, LIST
-                )
-                tl.debug_barrier()
-                if count <= LIST:
-                    drawn = _draw_small_k(list_z_ptr, list_id_ptr, count, scale, top, top_k, top_p, min_p, k0, k1, LIST)
-                else:
+                count = _few_collect(
+                    row_ptr, mask_ptr, masked, list_z_ptr, list_id_ptr, vocab, top, lane_max, top_k,
+                    BLOCK, COLS, HAS_MASK, LIST,
+                )  # fmt: skip
+                if count <= 128:
+                    drawn = _few_draw_pairs(
+                        list_z_ptr, list_id_ptr, count, scale, top, top_k, top_p, min_p, k0, k1, 128, FAST
+                    )
+                elif count <= LIST:
+                    drawn = _few_draw_long(
+                        list_z_ptr, list_id_ptr, count, scale, top, top_k, top_p, min_p, k0, k1, LIST, FAST
+                    )
+                else:  # many equal logits around the k-th: the list is too short for them
                     general = few
-                    _c, _m, _w, drawn = _above(
-                        row_ptr, mask_ptr, masked, vocab, scale, top, NEG_INF, NEG_INF, k0, k1, BLOCK, HAS_MASK
+                    _m, _s, lane_best, _r = _pass_for_row(
+                        row_ptr, mask_ptr, masked, vocab, scale, k0, k1, BLOCK, HAS_MASK, True, FAST
                     )
             if general:
-                limit = tl.where((top_k > 0) & (top_k < vocab), top_k, vocab)
-                floor = tl.full([], NEG_INF, tl.float32)
-                if (limit < vocab) & (top_p < 1.0):
-                    floor = _kth_exact(row_ptr, mask_ptr, masked, vocab, limit, BLOCK, HAS_MASK)
-                lowest = _log2_or_off(min_p)
-                settled = tl.full([], 0, tl.int1)
-                while settled == 0:
-                    cut = tl.load(row_ptr + drawn).to(tl.float32)
-                    count, mass, whole, higher = _above(
-                        row_ptr, mask_ptr, masked, vocab, scale, top, cut, floor, k0, k1, BLOCK, HAS_MASK
-                    )
-                    passes = (
-                        (count < limit) & ((top_p >= 1.0) | (mass < top_p * whole)) & ((cut - top) * scale >= lowest)
-                    )
-                    settled = passes | (count == 0)
-                    drawn = tl.where(settled, drawn, higher)
+                drawn = _general_draw(
+                    row_ptr, mask_ptr, masked, vocab, scale, top, lane_best, top_k, top_p, min_p, k0, k1,
+                    BLOCK, COLS, PASS, HAS_MASK, FAST,
+                )  # fmt: skip
+        if drawn < 0:
+            if hot:
+                lanes = tl.arange(0, BLOCK // 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
+                best = _max2(lane_best)
+                lane = tl.min(tl.min(tl.where(lane_best == best, lanes, NO_ID), 1), 0)
+                _score, drawn = _lane_best_id(
+                    row_ptr, mask_ptr, masked, lane, vocab, scale, NEG_INF, k0, k1, BLOCK, COLS, HAS_MASK, True, FAST
+                )
+            else:
+                drawn = _first_with(row_ptr, mask_ptr, masked, top, vocab, PASS, HAS_MASK)
         z = tl.load(row_ptr + drawn).to(tl.float32)
         logprob = z - reference - LN_2 * tl.log2(total)
-    return tl.where(status == 0, drawn, -1), status, logprob
+    return drawn, status, logprob
 
 
 @triton.jit
@@ -365,9 +543,10 @@ def _sample_kernel(
     logits_ptr, mask_ptr, mask_rows_ptr, temperature_ptr, top_k_ptr, top_p_ptr, min_p_ptr, seed_ptr, position_ptr,
     offsets_ptr, pen_ids_ptr, pen_counts_ptr, repetition_ptr, frequency_ptr, presence_ptr,
     list_z_ptr, list_id_ptr, token_ptr, status_ptr, logprob_ptr,
-    vocab, logits_stride, mask_stride,
-    BLOCK: tl.constexpr, HAS_MASK: tl.constexpr, HAS_MASK_ROWS: tl.constexpr, HAS_PENALTIES: tl.constexpr,
-    LIST: tl.constexpr,
+    vocab, logits_stride, mask_stride, list_stride,
+    BLOCK: tl.constexpr, COLS: tl.constexpr, PASS: tl.constexpr, LIST: tl.constexpr,
+    HAS_MASK: tl.constexpr, HAS_MASK_ROWS: tl.constexpr, HAS_PENALTIES: tl.constexpr, FILTERS: tl.constexpr,
+    FAST: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
     row_ptr = logits_ptr + row.to(tl.int64) * logits_stride
@@ -378,27 +557,18 @@ def _sample_kernel(
         )  # fmt: skip
         tl.debug_barrier()
     k0, k1 = _row_keys(tl.load(seed_ptr + row), tl.load(position_ptr + row))
-    temperature = tl.load(temperature_ptr + row)
-    top_k = tl.load(top_k_ptr + row)
-    top_p = tl.load(top_p_ptr + row)
-    min_p = tl.load(min_p_ptr + row)
-    list_z_ptr += row * LIST
-    list_id_ptr += row * LIST
     mask_row = row
     if HAS_MASK_ROWS:
         mask_row = tl.load(mask_rows_ptr + row)
-    masked = mask_row >= 0
     token, status, logprob = _sample_row(
-        row_ptr, mask_ptr + mask_row.to(tl.int64) * mask_stride, masked, list_z_ptr, list_id_ptr, vocab,
-        temperature, top_k, top_p, min_p, k0, k1, BLOCK, HAS_MASK, LIST,
+        row_ptr, mask_ptr + mask_row.to(tl.int64) * mask_stride, mask_row >= 0,
+        list_z_ptr + row.to(tl.int64) * list_stride, list_id_ptr + row.to(tl.int64) * list_stride, vocab,
+        tl.load(temperature_ptr + row), tl.load(top_k_ptr + row), tl.load(top_p_ptr + row), tl.load(min_p_ptr + row),
+        k0, k1, BLOCK, COLS, PASS, LIST, HAS_MASK, FILTERS, FAST,
     )  # fmt: skip
     tl.store(token_ptr + row, token.to(tl.int64))
     tl.store(status_ptr + row, status)
     tl.store(logprob_ptr + row, logprob)
-
-
-#: Length of a row's candidate list; top-k up to half of it takes the short way.
-LIST = 2048
 
 
 def sample_triton(
@@ -411,11 +581,13 @@ def sample_triton(
 ) -> SampleOutput:
     """See `sampling.sample`; arguments are checked there. One launch, no host synchronisation."""
     batch, device = logits.shape[0], logits.device
+    block = 2048 if logits.dtype == torch.float32 else 4096  # 16 bytes of logits per thread and tile
     token_ids = torch.empty(batch, dtype=torch.int64, device=device)
     status = torch.empty(batch, dtype=torch.int32, device=device)
     logprobs = torch.empty(batch, dtype=torch.float32, device=device)
-    list_z = torch.empty((batch, LIST), dtype=torch.float32, device=device)
-    list_id = torch.empty((batch, LIST), dtype=torch.int32, device=device)
+    length = LIST + block if settings.filters else 1
+    list_z = torch.empty((batch, length), dtype=torch.float32, device=device)
+    list_id = torch.empty((batch, length), dtype=torch.int32, device=device)
     if batch == 0:
         return SampleOutput(token_ids=token_ids, status=status, logprobs=logprobs)
     p = penalties
@@ -428,9 +600,9 @@ def sample_triton(
             logprobs if p is None else p.repetition, logprobs if p is None else p.frequency,
             logprobs if p is None else p.presence,
             list_z, list_id, token_ids, status, logprobs,
-            vocab_size, logits.stride(0), 0 if bitmask is None else bitmask.stride(0),
-            BLOCK=BLOCK, HAS_MASK=bitmask is not None, HAS_MASK_ROWS=bitmask_rows is not None,
-            HAS_PENALTIES=p is not None,
-            LIST=LIST, num_warps=NUM_WARPS,
+            vocab_size, logits.stride(0), 0 if bitmask is None else bitmask.stride(0), length,
+            BLOCK=block, COLS=triton.next_power_of_2(triton.cdiv(vocab_size, block)), PASS=2048, LIST=LIST,
+            HAS_MASK=bitmask is not None, HAS_MASK_ROWS=bitmask_rows is not None, HAS_PENALTIES=p is not None,
+            FILTERS=settings.filters, FAST=not interpreted(), num_warps=NUM_WARPS,
         )  # fmt: skip
     return SampleOutput(token_ids=token_ids, status=status, logprobs=logprobs)

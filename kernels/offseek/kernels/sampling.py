@@ -50,6 +50,7 @@ class RowSettings:
     min_p: Tensor  # float32 in [0, 1]
     seed: Tensor  # int64
     position: Tensor  # int64: index of the token being drawn in its sequence
+    filters: bool = True  # False promises that no row has top-k, top-p or min-p on, which makes a leaner kernel
 
     @classmethod
     def uniform(
@@ -76,6 +77,7 @@ class RowSettings:
             min_p=full(min_p, torch.float32),
             seed=torch.arange(seed, seed + batch, dtype=torch.int64, device=device),
             position=full(position, torch.int64),
+            filters=top_k > 0 or top_p < 1.0 or min_p > 0.0,
         )
 
 
@@ -197,4 +199,5 @@ def _vector(name: str, tensor: Tensor, length: int, dtype: torch.dtype, device: 
 
 def select_rows(settings: RowSettings, rows: Tensor) -> RowSettings:
     """The settings of some rows, in the order of the int64 index tensor `rows`."""
-    return RowSettings(**{f.name: getattr(settings, f.name)[rows] for f in fields(settings)})
+    values = {f.name: getattr(settings, f.name) for f in fields(settings)}
+    return RowSettings(**{k: v[rows] if isinstance(v, Tensor) else v for k, v in values.items()})
