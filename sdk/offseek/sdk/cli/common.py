@@ -1,0 +1,40 @@
+"""What the subcommands share: consoles, exit codes, and how an error is told to people and to machines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from offseek._errors import OffseekError
+from offseek.sdk.errors import MissingExtraError
+from rich.console import Console
+
+EXIT_OK, EXIT_FAILED_ROWS, EXIT_USAGE, EXIT_MODEL, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+_MODEL_ERRORS = frozenset({"ModelFileError", "UnsupportedDeviceError", "OutOfBlocksError"})
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+def exit_code_of(exc: BaseException) -> int | None:
+    """Exit code of an error that is the user's to fix; None for one of ours, which deserves its traceback."""
+    names = {cls.__name__ for cls in type(exc).__mro__}
+    if isinstance(exc, MissingExtraError) or names & _MODEL_ERRORS:
+        return EXIT_MODEL
+    return EXIT_USAGE if isinstance(exc, OffseekError) else None
+
+
+def report_error(exc: BaseException) -> None:
+    """Tell an error on stderr; as one JSON line when the command line asked for `--json`."""
+    if "--json" in sys.argv:
+        facts = {name: value for name, value in vars(exc).items() if isinstance(value, (str, int)) and name[0] != "_"}
+        print_json({"error": {"type": type(exc).__name__, "message": str(exc)} | facts}, stderr=True)
+    else:
+        err.print(f"[bold red]error:[/] {type(exc).__name__}: ", end="")
+        err.print(str(exc), markup=False, soft_wrap=True)
+
+
+def print_json(value: Any, *, stderr: bool = False) -> None:
+    """Print one line of JSON, untouched by width or colour."""
+    print(json.dumps(value, ensure_ascii=False), file=sys.stderr if stderr else sys.stdout, flush=True)
