@@ -62,6 +62,9 @@ class RequestOutput:
 
     token_ids: new ids only, without EOS or stop token ids.
     error: set exactly when finish_reason is "error"; other requests are not affected.
+    stop_sequence: the stop string that ended the request. Tokens that may be the start of a stop string are held back
+    until that is decided; `stop_cut_bytes` bytes at the end of the last reported token belong to the stop string.
+    prompt_cache_hit_tokens: prompt tokens whose keys and values were re-used, in whole cache blocks.
     """
 
     request_id: str
@@ -72,6 +75,7 @@ class RequestOutput:
     error: Exception | None = None
     prompt_tokens: int = 0
     prompt_cache_hit_tokens: int = 0
+    stop_cut_bytes: int = 0
 
 
 class EngineProtocol(Protocol):

@@ -1,0 +1,128 @@
+"""Decides which tokens of which sequences the next forward pass computes.
+
+Continuous batching with chunked prefill: sequences that have one token to compute go first, then prompts fill what is
+left of the token budget. When blocks run out the youngest running sequence is put back in front of the queue and later
+recomputed from its tokens, which changes nothing in its result. Knows no tensors.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from .errors import OutOfBlocksError
+from .kv_cache import BlockPool
+from .sequence import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledChunk:
+    """Compute `num_tokens` tokens of `sequence` from `num_computed` on (its drafts come after its tokens).
+
+    reaches_end: the last of `tokens` is among them, so the chunk's end gives logits to sample from.
+    """
+
+    sequence: Sequence
+    num_tokens: int
+    reaches_end: bool
+
+
+class Scheduler:
+    """Queue of waiting sequences and list of running ones, oldest first."""
+
+    def __init__(self, pool: BlockPool, *, max_num_sequences: int, max_batch_tokens: int) -> None:
+        self.pool = pool
+        self.max_num_sequences = max_num_sequences
+        self.max_batch_tokens = max_batch_tokens
+        self.waiting: deque[Sequence] = deque()
+        self.running: list[Sequence] = []
+        self.num_preemptions = 0
+
+    def has_work(self) -> bool:
+        return bool(self.waiting or self.running)
+
+    def schedule(self) -> list[ScheduledChunk]:
+        """Pick the chunks of the next pass and give their sequences the blocks they need."""
+        budget = self.max_batch_tokens
+        chunks: list[ScheduledChunk] = []
+        before = self.num_preemptions
+        # Fewest pending tokens first: decoding before prefill, equals oldest first.
+        for sequence in sorted(self.running, key=lambda s: s.num_pending):
+            if budget == 0:
+                break
+            if sequence not in self.running:  # preempted while making room for an older one
+                continue
+            chunk = self._chunk(sequence, budget)
+            if chunk is not None:
+                chunks.append(chunk)
+                budget -= chunk.num_tokens
+        if self.num_preemptions > before:  # no admission now, or the two would take turns
+            return [chunk for chunk in chunks if chunk.sequence in self.running]
+        while self.waiting and budget > 0 and len(self.running) < self.max_num_sequences:
+            sequence = self.waiting[0]
+            if not self._admit(sequence, budget):
+                break
+            self.waiting.popleft()
+            self.running.append(sequence)
+            chunk = self._chunk(sequence, budget)
+            assert chunk is not None
+            chunks.append(chunk)
+            budget -= chunk.num_tokens
+        return chunks
+
+    def _chunk(self, sequence: Sequence, budget: int) -> ScheduledChunk | None:
+        """Make room for the next chunk, preempting younger sequences; None if `sequence` itself had to go."""
+        pending = sequence.num_pending
+        if pending > budget:
+            sequence.drafts = []
+        else:
+            del sequence.drafts[budget - pending :]
+        num_tokens = min(pending + len(sequence.drafts), budget)
+        while True:
+            missing = sequence.blocks_missing(sequence.num_computed + num_tokens, self.pool.block_size)
+            try:
+                sequence.blocks += self.pool.allocate(missing)
+            except OutOfBlocksError:
+                if sequence.drafts:
+                    num_tokens -= len(sequence.drafts)
+                    sequence.drafts = []
+                    continue
+                victim = self.running[-1]
+                self.preempt(victim)
+                if victim is sequence:
+                    return None
+            else:
+                return ScheduledChunk(sequence, num_tokens, num_tokens >= pending)
+
+    def _admit(self, sequence: Sequence, budget: int) -> bool:
+        """Attach cached prefix blocks; False if the first chunk would not fit without preempting anyone."""
+        blocks, digest = self.pool.match_prefix(sequence.tokens)
+        cached = len(blocks) * self.pool.block_size
+        first = min(len(sequence.tokens) - cached, budget)
+        needed = -(-(cached + first) // self.pool.block_size) - len(blocks)
+        # One spare block for each running sequence, or a full house would preempt at once.
+        if needed + (len(self.running) if self.running else 0) > self.pool.num_free:
+            self.pool.release(blocks)
+            return False
+        sequence.blocks = blocks
+        sequence.num_computed = cached
+        sequence.num_published, sequence.last_digest = len(blocks), digest
+        if sequence.num_generated == 0:
+            sequence.cache_hit_tokens = cached
+        return True
+
+    def preempt(self, sequence: Sequence) -> None:
+        """Take a running sequence's blocks away and put it in front of the queue."""
+        self.running.remove(sequence)
+        sequence.reset_computed(self.pool)
+        self.waiting.appendleft(sequence)
+        self.num_preemptions += 1
+
+    def finish(self, sequence: Sequence) -> None:
+        """Remove a sequence, waiting or running, and release its blocks."""
+        if sequence in self.running:
+            self.running.remove(sequence)
+        elif sequence in self.waiting:
+            self.waiting.remove(sequence)
+        self.pool.release(sequence.blocks)
+        sequence.blocks = []

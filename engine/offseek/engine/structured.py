@@ -1,0 +1,164 @@
+"""Grammar constraints inside the engine: one matcher per request, bitmasks for the rows of a step.
+
+Bitmasks are filled by `offseek.grammars` in Rust threads, off the interpreter lock, while the model's forward pass
+runs. Knows nothing of models or sampling; the matcher may be anything that follows `Matcher`'s protocol.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence as Seq
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import GrammarStateError
+
+
+class MatcherProtocol(Protocol):
+    """What the engine needs of `offseek.grammars.Matcher`."""
+
+    def fill_bitmask(self, out: NDArray[np.int32], /) -> None: ...
+    def accept_token(self, token_id: int, /) -> bool: ...
+    def is_accepting(self) -> bool: ...
+    def is_finished(self) -> bool: ...
+    def rollback(self, num_tokens: int, /) -> None: ...
+    def forced_tokens(self) -> list[int]: ...
+
+
+class GrammarState:
+    """The matcher of one request. Every token the request generates goes through `accept`."""
+
+    def __init__(self, matcher: MatcherProtocol) -> None:
+        self.matcher = matcher
+
+    @property
+    def is_finished(self) -> bool:
+        return self.matcher.is_finished()
+
+    def accept(self, token_id: int) -> None:
+        """Advance by a token. Raises GrammarStateError if the matcher refuses it."""
+        if self.matcher.accept_token(token_id) is False:
+            raise GrammarStateError(f"the grammar refused token {token_id}, which its bitmask allowed")
+
+    def forced_tokens(self) -> list[int]:
+        """Tokens the grammar leaves no choice about, not yet accepted."""
+        return list(self.matcher.forced_tokens())
+
+    def cut_drafts(self, drafts: Seq[int]) -> list[int]:
+        """Longest prefix of `drafts` that the grammar accepts; the state is left unchanged."""
+        kept: list[int] = []
+        try:
+            for token in drafts:
+                if self.matcher.is_finished() or not _accepts(self.matcher, token):
+                    break
+                kept.append(token)
+        finally:
+            if kept:
+                self.matcher.rollback(len(kept))
+        return kept
+
+    def fill(self, out: NDArray[np.int32], drafts: Seq[int]) -> None:
+        """Fill bitmask rows [1 + len(drafts), words]: row j is the mask after the first j drafts."""
+        self.matcher.fill_bitmask(out[0])
+        accepted = 0
+        try:
+            for row, token in enumerate(drafts, start=1):
+                self.accept(token)
+                accepted += 1
+                if self.matcher.is_finished():
+                    out[row:] = 0
+                    break
+                self.matcher.fill_bitmask(out[row])
+        finally:
+            if accepted:
+                self.matcher.rollback(accepted)
+
+
+def _accepts(matcher: MatcherProtocol, token: int) -> bool:
+    """Accept a token or say False; real matchers may raise MatcherError instead of returning False."""
+    from offseek.grammars.errors import MatcherError
+
+    try:
+        return matcher.accept_token(token) is not False
+    except MatcherError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class MaskRequest:
+    """Rows `first_row` .. `first_row + len(drafts)` of the step's bitmask belong to `state`."""
+
+    state: GrammarState
+    first_row: int
+    drafts: tuple[int, ...]
+
+
+class MaskFiller:
+    """Fills the bitmasks of a step in the background.
+
+    num_threads: Rust threads for plain rows (those without drafts).
+    """
+
+    def __init__(self, *, num_threads: int = 1) -> None:
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="offseek-masks")
+        self._num_threads = num_threads
+        self.fill_s = 0.0  # time spent filling, wherever it ran
+        self.wait_s = 0.0  # time the step waited for masks after the forward pass was done
+
+    def start(self, requests: Seq[MaskRequest], out: NDArray[np.int32]) -> Future[dict[int, Exception]]:
+        """Begin filling `out` int32 [rows, words]; the result maps failed requests (by index) to their errors."""
+        return self._worker.submit(self._fill, list(requests), out)
+
+    def wait(self, job: Future[dict[int, Exception]]) -> dict[int, Exception]:
+        start = time.perf_counter()
+        result = job.result()
+        self.wait_s += time.perf_counter() - start
+        return result
+
+    def close(self) -> None:
+        self._worker.shutdown(wait=True)
+
+    def _fill(self, requests: list[MaskRequest], out: NDArray[np.int32]) -> dict[int, Exception]:
+        start = time.perf_counter()
+        failed: dict[int, Exception] = {}
+        plain = [i for i, r in enumerate(requests) if not r.drafts]
+        if not self._fill_together([requests[i] for i in plain], out):
+            plain = []
+        together = set(plain)
+        for index, request in enumerate(requests):
+            if index in together:
+                continue
+            rows = out[request.first_row : request.first_row + 1 + len(request.drafts)]
+            try:
+                request.state.fill(rows, request.drafts)
+            except Exception as error:  # any failure of one matcher is that request's alone
+                rows[:] = 0
+                failed[index] = error
+        self.fill_s += time.perf_counter() - start
+        return failed
+
+    def _fill_together(self, requests: list[MaskRequest], out: NDArray[np.int32]) -> bool:
+        """One call for all plain rows; False (and nothing promised about them) if it cannot be used or fails."""
+        if len(requests) < 2:
+            return False
+        try:
+            from offseek.grammars import Matcher, fill_bitmask_batch
+        except ImportError:
+            return False
+        matchers = [r.state.matcher for r in requests]
+        if not all(isinstance(m, Matcher) for m in matchers):
+            return False
+        rows = [r.first_row for r in requests]
+        contiguous = rows == list(range(rows[0], rows[0] + len(rows)))
+        target = out[rows[0] : rows[0] + len(rows)] if contiguous else np.empty((len(rows), out.shape[1]), np.int32)
+        try:
+            fill_bitmask_batch(matchers, target, threads=self._num_threads)
+        except Exception:  # find out row by row whose fault it is
+            return False
+        if not contiguous:
+            out[rows] = target
+        return True
