@@ -1,0 +1,122 @@
+//! Bounds on what a grammar may cost, and the token that stops a long compile.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::error::{GrammarError, LimitKind, Result};
+
+/// Bounds of one grammar. The defaults keep a hostile source within 2 s and 512 MB.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of source text.
+    pub source_bytes: u64,
+    /// Nesting of the source text.
+    pub source_depth: u64,
+    /// Nodes of regular expressions, derivatives included.
+    pub regex_nodes: u64,
+    /// Rules, expressions and automaton states of the compiled grammar.
+    pub rules: u64,
+    /// Stack nodes, machine states and configurations of one engine before it is rebuilt.
+    pub states: u64,
+    /// Threads alive at the same time.
+    pub threads: u64,
+    /// Nesting of the matched text.
+    pub stack_depth: u64,
+    /// States searched to decide one emptiness question.
+    pub emptiness_search: u64,
+    /// Combinations of sub-schemas.
+    pub products: u64,
+    /// Bytes of one engine (configurations, tables, masks) before it is rebuilt.
+    pub bytes: u64,
+    /// Wall-clock milliseconds of one compile.
+    pub compile_ms: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            source_bytes: 8 << 20,
+            source_depth: 1000,
+            regex_nodes: 1_000_000,
+            rules: 1_000_000,
+            states: 2_000_000,
+            threads: 2_000,
+            stack_depth: 5_000,
+            emptiness_search: 50_000,
+            products: 100_000,
+            bytes: 128 << 20,
+            compile_ms: 1_800,
+        }
+    }
+}
+
+/// Set from any thread to stop a compile.
+#[derive(Clone, Debug, Default)]
+pub struct CancelToken(Arc<AtomicBool>);
+
+impl CancelToken {
+    /// Ask the compile to stop.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was asked to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Limits, deadline and cancel token of one compile. Front ends call [`Budget::tick`] in their loops.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    /// The bounds.
+    pub limits: Limits,
+    cancel: Option<CancelToken>,
+    started: Instant,
+    ticks: u32,
+}
+
+impl Budget {
+    /// A budget whose clock starts now.
+    pub fn new(limits: Limits, cancel: Option<CancelToken>) -> Self {
+        Budget {
+            limits,
+            cancel,
+            started: Instant::now(),
+            ticks: 0,
+        }
+    }
+
+    /// Count a unit of work; every 256th call looks at the clock and at the cancel token.
+    ///
+    /// # Errors
+    /// `Cancelled`, or `Limit` of `compile_ms`.
+    pub fn tick(&mut self, what: &str) -> Result<()> {
+        self.ticks = self.ticks.wrapping_add(1);
+        if self.ticks & 255 == 0 {
+            self.check_time(what)?;
+        }
+        Ok(())
+    }
+
+    /// Look at the clock and at the cancel token.
+    ///
+    /// # Errors
+    /// As [`Budget::tick`].
+    pub fn check_time(&self, what: &str) -> Result<()> {
+        if self.cancel.as_ref().is_some_and(CancelToken::is_cancelled) {
+            return Err(GrammarError::Cancelled);
+        }
+        let spent = self.started.elapsed();
+        if spent > Duration::from_millis(self.limits.compile_ms) {
+            return Err(GrammarError::limit(
+                LimitKind::CompileMillis,
+                what,
+                self.limits.compile_ms,
+                spent.as_millis() as u64,
+            ));
+        }
+        Ok(())
+    }
+}
