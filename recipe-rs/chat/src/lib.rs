@@ -14,5 +14,6 @@ pub mod options;
 pub mod render;
 pub mod request;
 pub mod special;
+pub mod tokenizer;
 
 pub use error::{ChatError, ConversionError, Result};

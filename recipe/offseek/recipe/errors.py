@@ -40,6 +40,10 @@ class EncodeError(RecipeError, RuntimeError):
     """A conversation cannot be turned into token ids: no tokenizer, or a special token is not in it."""
 
 
+class TokenizerError(RecipeError, RuntimeError):
+    """A tokenizer file cannot be read, is not byte-level BPE, or contradicts itself, or a text is too long."""
+
+
 class ConsumedError(RecipeError, RuntimeError):
     """A request was used again after `convert`."""
 

@@ -1,6 +1,7 @@
 //! The one place where errors of the chat crate become Python exceptions (`offseek.recipe.errors`).
 
 use offseek_chat::error::{ChatError, ConversionError};
+use offseek_chat::tokenizer::TokenizerError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -44,6 +45,11 @@ pub(crate) fn chat_error(py: Python<'_>, error: ChatError) -> PyErr {
         ChatError::Stream(message) => raise!(py, "StreamError", (message,)),
         other => raise!(py, "RecipeError", (other.to_string(),)),
     }
+}
+
+/// `TokenizerError`.
+pub(crate) fn tokenizer_error(py: Python<'_>, error: &TokenizerError) -> PyErr {
+    raise!(py, "TokenizerError", (error.to_string(),))
 }
 
 /// `ConsumedError`: a request object was used after `convert`.
