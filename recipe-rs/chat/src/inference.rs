@@ -94,6 +94,8 @@ pub struct ParsingOptions {
     pub stop_sequences: Vec<String>,
     /// Spellings of the special tokens in the output.
     pub special_tokens: SpecialTokens,
+    /// Repair or report damaged tool calls instead of following the markup to the letter.
+    pub recover: bool,
 }
 
 impl Default for ParsingOptions {
@@ -105,6 +107,7 @@ impl Default for ParsingOptions {
             thinking_initial_stage: None,
             stop_sequences: Vec::new(),
             special_tokens: SpecialTokens::default(),
+            recover: false,
         }
     }
 }

@@ -3,6 +3,9 @@
 //!
 //! The way in: body -> [`json::Value`] -> typed request ([`request`]) -> [`inference::ConvertedRequest`]
 //! (its [`conversation::Conversation`] and options) -> prompt text ([`render`]) -> token ids ([`encode`]).
+//!
+//! The way out: chunks of the backend -> core events ([`parse`]) -> events of a protocol and the complete
+//! response ([`response`]).
 
 pub mod conversation;
 pub mod encode;
@@ -11,8 +14,10 @@ pub mod inference;
 pub mod json;
 pub mod model;
 pub mod options;
+pub mod parse;
 pub mod render;
 pub mod request;
+pub mod response;
 pub mod special;
 pub mod tokenizer;
 
