@@ -12,9 +12,9 @@ bitmask word per line, and keeps its results per *lane*: lane j of a tile sees t
   `_general_draw` therefore takes winners in the order of their scores and asks whether each reaches the threshold,
   narrowing it down by passes that measure count and mass above four pivots at once (`_above`). Usually the first
   winner passes and one such pass settles the row.
-* A small top-k (`_few_draw`) needs no noise in the first pass and no second pass at all: the k largest lane maxima bound
-  the k-th largest logit from below, so only lanes whose maximum reaches the bound can hold kept ids. Their columns
-  are gathered, and exact top-k, top-p, min-p and the draw happen on that short list.
+* A small top-k (`_few_draw_*`) needs no noise in the first pass and no second pass at all: the k largest lane maxima
+  bound the k-th largest logit from below, so only lanes whose maximum reaches the bound can hold kept ids. Their
+  columns are gathered, and exact top-k, top-p, min-p and the draw happen on that short list.
 """
 
 # Triton functions take kernel values that no annotation describes.
@@ -32,7 +32,9 @@ from torch import Tensor
 
 from .sampling import Penalties, RowSettings, SampleOutput
 
+#: 512 threads of at most 64 registers: two rows are in flight on each multiprocessor of an A100 or H100/H200.
 NUM_WARPS = 16
+MAX_REGISTERS = 64
 #: Capacity of a row's candidate list; top-k up to half of it takes the short way.
 LIST = 2048
 
@@ -82,7 +84,12 @@ def _log2(x, FAST: tl.constexpr):
 @triton.jit
 def _gumbel_log2(ids, k0, k1, FAST: tl.constexpr):
     h = _mix(ids.to(tl.uint32) * 0x9E3779B1 ^ k0, k1)
-    v = tl.minimum((h.to(tl.float32) + 0.5) * 2.3283064365386963e-10, 0.99999994)
+    # (h + 0.5) / 2**32 without an integer-to-float conversion, which runs at a quarter of the rate of these: each
+    # half of h becomes the low mantissa bits of 2**23, exactly.
+    high = ((h >> 16) | 0x4B000000).to(tl.float32, bitcast=True)
+    low = ((h & 0xFFFF) | 0x4B000000).to(tl.float32, bitcast=True)
+    v = (high * 1.52587890625e-05 - 128.0) + (low * 2.3283064365386963e-10 - 0.0019531248835846782)
+    v = tl.minimum(v, 0.99999994)
     series = v * (1.0 + v * (0.5 + v * (0.3333333333333333 + v * 0.25)))
     return -_log2(tl.where(v < 0.03125, series, -LN_2 * _log2(1.0 - v, FAST)), FAST)
 
@@ -97,16 +104,21 @@ def _tile_ids(tile, BLOCK: tl.constexpr):
 
 @triton.jit
 def _load_tile(row_ptr, mask_ptr, masked, tile, vocab, BLOCK: tl.constexpr, HAS_MASK: tl.constexpr):
-    """Logits of one tile in their own dtype, -inf where not allowed or past the vocabulary."""
+    """Logits of one tile in their own dtype, -inf where not allowed or past the vocabulary.
+
+    The load is predicated by whole lines of 32 columns, which keeps it vectorised and skips empty bitmask words.
+    """
     words = tile * (BLOCK // 32) + tl.arange(0, BLOCK // 32)
     bit = tl.arange(0, 32)
     ids = words[:, None] * 32 + bit[None, :]
-    allowed = ids < vocab
     if HAS_MASK:
-        limit = tl.where(masked, vocab, 0)  # an unconstrained row reads no words
-        word = tl.load(mask_ptr + words, mask=words * 32 < limit, other=-1)
-        allowed = allowed & (((word[:, None] >> bit[None, :]) & 1) != 0)
-    return tl.load(row_ptr + ids, mask=allowed, other=NEG_INF)
+        inside = words * 32 < vocab
+        word = tl.load(mask_ptr + words, mask=inside & (tl.where(masked, words, -1) >= 0), other=-1)
+        word = tl.where(inside, word, 0)
+        z = tl.load(row_ptr + ids, mask=(word != 0)[:, None] & (ids < vocab), other=NEG_INF)
+        return tl.where((word[:, None] & (1 << bit)[None, :]) != 0, z, NEG_INF)
+    else:
+        return tl.load(row_ptr + ids, mask=ids < vocab, other=NEG_INF)
 
 
 @triton.jit
@@ -201,39 +213,35 @@ def _sum_exp(row_ptr, mask_ptr, masked, vocab, top, BLOCK: tl.constexpr, HAS_MAS
 
 @triton.jit
 def _above(
-    row_ptr, mask_ptr, masked, vocab, scale, top, floor, p0, p1, p2, p3, BLOCK: tl.constexpr, HAS_MASK: tl.constexpr
-):
-    """Count and mass of the ids above each of four pivots, and the mass of the ids at or above `floor`.
+    row_ptr, mask_ptr, masked, vocab, scale, top, floor, p0, p1, p2, p3,
+    BLOCK: tl.constexpr, HAS_MASK: tl.constexpr, COUNT: tl.constexpr,
+):  # fmt: skip
+    """Of the ids above each of four pivots, their number (COUNT) or mass; and the mass of the ids from `floor` on.
 
     Mass is exp2((z - top) * scale), of the tempered distribution.
     """
     W: tl.constexpr = BLOCK // 32
-    c0 = tl.zeros([W, 32], tl.int32)
-    c1 = tl.zeros([W, 32], tl.int32)
-    c2 = tl.zeros([W, 32], tl.int32)
-    c3 = tl.zeros([W, 32], tl.int32)
-    m0 = tl.zeros([W, 32], tl.float32)
-    m1 = tl.zeros([W, 32], tl.float32)
-    m2 = tl.zeros([W, 32], tl.float32)
-    m3 = tl.zeros([W, 32], tl.float32)
+    s0 = tl.zeros([W, 32], tl.float32)
+    s1 = tl.zeros([W, 32], tl.float32)
+    s2 = tl.zeros([W, 32], tl.float32)
+    s3 = tl.zeros([W, 32], tl.float32)
     whole = tl.zeros([W, 32], tl.float32)
     shift = top * scale
     raw = _load_tile(row_ptr, mask_ptr, masked, 0, vocab, BLOCK, HAS_MASK)
     for tile in range(tl.cdiv(vocab, BLOCK)):
         following = _load_tile(row_ptr, mask_ptr, masked, tile + 1, vocab, BLOCK, HAS_MASK)
         z = raw.to(tl.float32)
-        mass = tl.exp2(z * scale - shift)
-        whole += tl.where(z >= floor, mass, 0.0)
-        m0 += tl.where(z > p0, mass, 0.0)
-        m1 += tl.where(z > p1, mass, 0.0)
-        m2 += tl.where(z > p2, mass, 0.0)
-        m3 += tl.where(z > p3, mass, 0.0)
-        c0 += (z > p0).to(tl.int32)
-        c1 += (z > p1).to(tl.int32)
-        c2 += (z > p2).to(tl.int32)
-        c3 += (z > p3).to(tl.int32)
+        if COUNT:
+            part = 1.0
+        else:
+            part = tl.exp2(z * scale - shift)
+            whole += tl.where(z >= floor, part, 0.0)
+        s0 += tl.where(z > p0, part, 0.0)
+        s1 += tl.where(z > p1, part, 0.0)
+        s2 += tl.where(z > p2, part, 0.0)
+        s3 += tl.where(z > p3, part, 0.0)
         raw = following
-    return _sum2(c0), _sum2(c1), _sum2(c2), _sum2(c3), _sum2(m0), _sum2(m1), _sum2(m2), _sum2(m3), _sum2(whole)
+    return _sum2(s0), _sum2(s1), _sum2(s2), _sum2(s3), _sum2(whole)
 
 
 @triton.jit
@@ -267,7 +275,35 @@ def _kth_exact(row_ptr, mask_ptr, masked, vocab, k, BLOCK: tl.constexpr, HAS_MAS
     return tl.where(kth != kth, NEG_INF, kth)  # keys below that of -inf are NaN patterns
 
 
-# ---------------------------------------------------------------- draws under filters
+# ---------------------------------------------------------------- draws
+
+
+@triton.jit
+def _lowest_winner(
+    row_ptr, mask_ptr, masked, lane_best, vocab, hot, scale, k0, k1,
+    BLOCK: tl.constexpr, COLS: tl.constexpr, PASS: tl.constexpr, HAS_MASK: tl.constexpr, FAST: tl.constexpr,
+):  # fmt: skip
+    """The lowest id with the best score of an unfiltered row; a few tied lanes are rescanned one by one."""
+    lanes = tl.arange(0, BLOCK // 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    best = _max2(lane_best)
+    tied = _sum2((lane_best == best).to(tl.int32))
+    drawn = tl.full([], NO_ID, tl.int32)
+    if hot | (tied <= 16):
+        lane = tl.full([], -1, tl.int32)
+        for _ in range(tl.minimum(tied, 16)):
+            lane = tl.min(tl.min(tl.where((lane_best == best) & (lanes > lane), lanes, NO_ID), 1), 0)
+            if hot:
+                _s, found = _lane_best_id(
+                    row_ptr, mask_ptr, masked, lane, vocab, scale, NEG_INF, k0, k1, BLOCK, COLS, HAS_MASK, True, FAST
+                )
+            else:
+                _s, found = _lane_best_id(
+                    row_ptr, mask_ptr, masked, lane, vocab, scale, NEG_INF, k0, k1, BLOCK, COLS, HAS_MASK, False, FAST
+                )
+            drawn = tl.minimum(drawn, found)
+    else:
+        drawn = _first_with(row_ptr, mask_ptr, masked, best, vocab, PASS, HAS_MASK)
+    return drawn
 
 
 @triton.jit
@@ -278,10 +314,9 @@ def _general_draw(
     """The best-scored id that passes all filters; ids are tried in the order of their scores."""
     use_k = (top_k > 0) & (top_k < vocab)
     use_p = top_p < 1.0
-    limit = tl.where(use_k, top_k, vocab)
     floor = tl.full([], NEG_INF, tl.float32)  # top-k's threshold, where top-p needs the mass it leaves
     if use_k & use_p:
-        floor = _kth_exact(row_ptr, mask_ptr, masked, vocab, limit, PASS, HAS_MASK)
+        floor = _kth_exact(row_ptr, mask_ptr, masked, vocab, top_k, PASS, HAS_MASK)
     lowest = tl.where(min_p > 0, tl.log2(tl.maximum(min_p, 1e-38)), NEG_INF)
     fails = tl.full([], NEG_INF, tl.float32)  # every logit at or below this is filtered out
     passes = tl.where(use_k | use_p, top, NEG_INF)  # every logit from here on passes top-k and top-p
@@ -302,16 +337,24 @@ def _general_draw(
             else:
                 span = passes - cut
                 p1, p2, p3 = cut + span * 0.0625, cut + span * 0.125, cut + span * 0.25
-                n0, n1, n2, n3, m0, m1, m2, m3, whole = _above(
-                    row_ptr, mask_ptr, masked, vocab, scale, top, floor, cut, p1, p2, p3, PASS, HAS_MASK
-                )
-                target = tl.where(use_p, top_p * whole, POS_INF)
-                passes = tl.where((n3 < limit) & (m3 < target), tl.minimum(passes, p3), passes)
-                passes = tl.where((n2 < limit) & (m2 < target), tl.minimum(passes, p2), passes)
-                passes = tl.where((n1 < limit) & (m1 < target), tl.minimum(passes, p1), passes)
-                good = (n0 < limit) & (m0 < target)
-                passes = tl.where(good, cut, passes)
-                fails = tl.where(good, fails, cut)
+                yes = tl.full([], 1, tl.int1)
+                g0, g1, g2, g3 = yes, yes, yes, yes
+                if use_k:
+                    n0, n1, n2, n3, _whole = _above(
+                        row_ptr, mask_ptr, masked, vocab, scale, top, floor, cut, p1, p2, p3, PASS, HAS_MASK, True
+                    )
+                    g0, g1, g2, g3 = n0 < top_k, n1 < top_k, n2 < top_k, n3 < top_k
+                if use_p:
+                    m0, m1, m2, m3, whole = _above(
+                        row_ptr, mask_ptr, masked, vocab, scale, top, floor, cut, p1, p2, p3, PASS, HAS_MASK, False
+                    )
+                    target = top_p * whole
+                    g0, g1, g2, g3 = g0 & (m0 < target), g1 & (m1 < target), g2 & (m2 < target), g3 & (m3 < target)
+                passes = tl.where(g3, tl.minimum(passes, p3), passes)
+                passes = tl.where(g2, tl.minimum(passes, p2), passes)
+                passes = tl.where(g1, tl.minimum(passes, p1), passes)
+                passes = tl.where(g0, cut, passes)
+                fails = tl.where(g0, fails, cut)
         else:  # the lane's best was filtered out meanwhile (or rounded differently here): put its new best in place
             lane_best = tl.where(lanes == lane, score, lane_best)
     return drawn
@@ -524,15 +567,10 @@ def _sample_row(
                     BLOCK, COLS, PASS, HAS_MASK, FAST,
                 )  # fmt: skip
         if drawn < 0:
-            if hot:
-                lanes = tl.arange(0, BLOCK // 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
-                best = _max2(lane_best)
-                lane = tl.min(tl.min(tl.where(lane_best == best, lanes, NO_ID), 1), 0)
-                _score, drawn = _lane_best_id(
-                    row_ptr, mask_ptr, masked, lane, vocab, scale, NEG_INF, k0, k1, BLOCK, COLS, HAS_MASK, True, FAST
-                )
-            else:
-                drawn = _first_with(row_ptr, mask_ptr, masked, top, vocab, PASS, HAS_MASK)
+            drawn = _lowest_winner(
+                row_ptr, mask_ptr, masked, tl.where(hot, lane_best, lane_max), vocab, hot, scale, k0, k1,
+                BLOCK, COLS, PASS, HAS_MASK, FAST,
+            )  # fmt: skip
         z = tl.load(row_ptr + drawn).to(tl.float32)
         logprob = z - reference - LN_2 * tl.log2(total)
     return drawn, status, logprob
@@ -603,6 +641,6 @@ def sample_triton(
             vocab_size, logits.stride(0), 0 if bitmask is None else bitmask.stride(0), length,
             BLOCK=block, COLS=triton.next_power_of_2(triton.cdiv(vocab_size, block)), PASS=2048, LIST=LIST,
             HAS_MASK=bitmask is not None, HAS_MASK_ROWS=bitmask_rows is not None, HAS_PENALTIES=p is not None,
-            FILTERS=settings.filters, FAST=not interpreted(), num_warps=NUM_WARPS,
+            FILTERS=settings.filters, FAST=not interpreted(), num_warps=NUM_WARPS, maxnreg=MAX_REGISTERS,
         )  # fmt: skip
     return SampleOutput(token_ids=token_ids, status=status, logprobs=logprobs)

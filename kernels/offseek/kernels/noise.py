@@ -79,9 +79,8 @@ def hash_bits(token_ids: Tensor, k0: Tensor, k1: Tensor) -> Tensor:
 def gumbel_log2(token_ids: Tensor, k0: Tensor, k1: Tensor) -> Tensor:
     """float32 Gumbel noise in base 2 (-log2 of a unit exponential), in [-4.1, 33]; shapes broadcast."""
     bits = hash_bits(token_ids, k0, k1)
-    unsigned = bits.to(torch.float32)
-    unsigned = torch.where(bits < 0, unsigned + 4294967296.0, unsigned)
-    v = ((unsigned + 0.5) * 2.0**-32).clamp_(max=1.0 - 2.0**-24)
+    high, low = _shift_right(bits, 16).to(torch.float32), (bits & 0xFFFF).to(torch.float32)
+    v = (high * 2.0**-16 + (low * 2.0**-32 + 2.0**-33)).clamp_(max=1.0 - 2.0**-24)  # (h + 0.5) / 2**32, rounded once
     series = v * (1.0 + v * (0.5 + v * (1.0 / 3.0 + v * 0.25)))
     exponential = torch.where(v < 0.03125, series, -torch.log1p(-v))
     return -torch.log2(exponential)

@@ -25,7 +25,7 @@ The rule, row by row (the torch twin in `_sampler_torch.py` is its definition; t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -199,5 +199,5 @@ def _vector(name: str, tensor: Tensor, length: int, dtype: torch.dtype, device: 
 
 def select_rows(settings: RowSettings, rows: Tensor) -> RowSettings:
     """The settings of some rows, in the order of the int64 index tensor `rows`."""
-    values = {f.name: getattr(settings, f.name) for f in fields(settings)}
-    return RowSettings(**{k: v[rows] if isinstance(v, Tensor) else v for k, v in values.items()})
+    tensors: dict[str, Tensor] = {name: getattr(settings, name)[rows] for name in _ROW_DTYPES}
+    return RowSettings(**tensors, filters=settings.filters)
