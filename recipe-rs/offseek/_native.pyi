@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, final
 
 from typing_extensions import Buffer
 
 # ---- tokenizer (recipe-rs/chat/src/tokenizer) ------------------------------------------------------------
 
+@final
 class Tokenizer:
     """A byte-level BPE tokenizer read from a `tokenizer.json`; immutable, shared freely between threads.
 
@@ -66,6 +67,7 @@ class Tokenizer:
 
 # ---- special tokens (recipe-rs/chat/src/special.rs) ------------------------------------------------------
 
+@final
 class SpecialToken:
     """A kind of special token."""
 
@@ -95,6 +97,7 @@ class SpecialToken:
     def default_str(self) -> str:
         """The spelling used unless a mapping replaces it."""
 
+@final
 class SpecialTokens:
     """A spelling for every `SpecialToken`; those not given keep their default."""
 
@@ -125,6 +128,7 @@ class SpecialTokens:
 
 # ---- parsing (recipe-rs/chat/src/{parse,response}) -------------------------------------------------------
 
+@final
 class ThinkingInitialStage:
     """Where parsing begins in thinking mode."""
 
@@ -142,6 +146,7 @@ class ThinkingInitialStage:
     def starts_in_reasoning(self) -> bool:
         """Whether the first text is reasoning."""
 
+@final
 class ParsingOptions:
     """Settings of a `StreamProcessor`, copied when it is made.
 
@@ -181,6 +186,7 @@ class ParsingOptions:
     @special_tokens.setter
     def special_tokens(self, value: SpecialTokens) -> None: ...
 
+@final
 class PromptUsage:
     """Token counts of the prompt, as the backend reports them. Integers below 2**64, else OverflowError."""
 
@@ -191,6 +197,7 @@ class PromptUsage:
     def prompt_cache_hit_tokens(self) -> int:
         """How many of them came from a prefix cache."""
 
+@final
 class InferenceFinishReason:
     """Why the backend stopped. The reason that a protocol reports also depends on what was parsed."""
 
@@ -203,6 +210,7 @@ class InferenceFinishReason:
     def __ne__(self, value: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
+@final
 class InferenceChunk:
     """One update of the backend; made by one of the static methods, and may be pushed more than once."""
 
@@ -240,6 +248,7 @@ class InferenceChunk:
     @property
     def system_fingerprint(self) -> str | None: ...
 
+@final
 class ResponsesEcho:
     """Request settings that the response objects of the Responses protocol repeat.
 
@@ -262,9 +271,11 @@ class ResponsesEcho:
     @property
     def user(self) -> str | None: ...
 
+@final
 class ChatCompletionChunkGenerator:
     """Makes Chat Completions chunks; used up by the `StreamProcessor` that it is given to."""
 
+@final
 class ResponsesChunkGenerator:
     """Makes Responses events; used up by the `StreamProcessor` that it is given to, and by its own methods."""
 
@@ -273,6 +284,7 @@ class ResponsesChunkGenerator:
     def with_echo(self, echo: ResponsesEcho) -> ResponsesChunkGenerator:
         """The same generator, repeating these request settings."""
 
+@final
 class MessagesChunkGenerator:
     """Makes Messages events; used up by the `StreamProcessor` that it is given to, and by its own methods."""
 
@@ -280,24 +292,28 @@ class MessagesChunkGenerator:
     def with_signature(self, signature: str) -> MessagesChunkGenerator:
         """The same generator, signing thinking blocks with this instead of the response id."""
 
+@final
 class ChatCompletionChunk:
     """One chunk of a Chat Completions stream. `accumulate` uses it up; after that its methods raise RuntimeError."""
 
     def to_json(self) -> str:
         """Compact JSON, the data of one SSE message."""
 
+@final
 class ResponsesStreamEvent:
     """One event of a Responses stream. `accumulate` uses it up; after that its methods raise RuntimeError."""
 
     def to_json(self) -> str:
         """Compact JSON, the data of one SSE message."""
 
+@final
 class MessagesStreamEvent:
     """One event of a Messages stream. `accumulate` uses it up; after that its methods raise RuntimeError."""
 
     def to_json(self) -> str:
         """Compact JSON, the data of one SSE message."""
 
+@final
 class ChatCompletionResponse:
     """A complete Chat Completions response, built from the chunks of its stream. Usage comes from the last chunk."""
 
@@ -315,6 +331,7 @@ class ChatCompletionResponse:
     def sse_done_data() -> str | None:
         """`[DONE]`, the data of the last SSE message."""
 
+@final
 class ResponsesResponse:
     """A complete Responses response, built from the events of its stream, whose id, model and times it takes over."""
 
@@ -332,6 +349,7 @@ class ResponsesResponse:
     def sse_done_data() -> str | None:
         """None: the last event ends the stream."""
 
+@final
 class MessagesResponse:
     """A complete Messages response, built from the events of its stream, whose id and model it takes over."""
 
@@ -349,6 +367,7 @@ class MessagesResponse:
     def sse_done_data() -> str | None:
         """None: the last event ends the stream."""
 
+@final
 class StreamProcessor:
     """Turns the chunks of one stream into the events of the generator's protocol.
 
