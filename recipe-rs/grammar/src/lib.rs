@@ -25,6 +25,7 @@
 //! regular expressions are trimmed, so a configuration is empty exactly when nothing can complete it.
 
 pub mod bytes;
+pub mod ebnf;
 pub mod engine;
 pub mod error;
 pub mod hash;
