@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Sequence
+from typing import Literal, final
 
 from typing_extensions import Buffer
 
 # ---- tokenizer (recipe-rs/chat/src/tokenizer) ------------------------------------------------------------
 
+@final
 class Tokenizer:
     """A byte-level BPE tokenizer read from a `tokenizer.json`; immutable, shared freely between threads.
 
@@ -62,3 +64,342 @@ class Tokenizer:
     @property
     def vocab_size(self) -> int:
         """One more than the largest token id, added tokens included."""
+
+# ---- special tokens (recipe-rs/chat/src/special.rs) ------------------------------------------------------
+
+@final
+class SpecialToken:
+    """A kind of special token."""
+
+    Bos: SpecialToken
+    Eos: SpecialToken
+    ThinkingStart: SpecialToken
+    ThinkingEnd: SpecialToken
+    System: SpecialToken
+    User: SpecialToken
+    Assistant: SpecialToken
+    LatestReminder: SpecialToken
+    Dsml: SpecialToken
+    Image: SpecialToken
+    Ref: SpecialToken
+    RefEnd: SpecialToken
+    Box: SpecialToken
+    BoxEnd: SpecialToken
+    Point: SpecialToken
+    PointEnd: SpecialToken
+    Polygon: SpecialToken
+    PolygonEnd: SpecialToken
+
+    def __int__(self) -> int: ...
+    def __eq__(self, value: object, /) -> bool: ...
+    def __ne__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def default_str(self) -> str:
+        """The spelling used unless a mapping replaces it."""
+
+@final
+class SpecialTokens:
+    """A spelling for every `SpecialToken`; those not given keep their default."""
+
+    def __new__(
+        cls,
+        *,
+        bos: str | None = None,
+        eos: str | None = None,
+        thinking_start: str | None = None,
+        thinking_end: str | None = None,
+        system: str | None = None,
+        user: str | None = None,
+        assistant: str | None = None,
+        latest_reminder: str | None = None,
+        dsml: str | None = None,
+        image: str | None = None,
+        ref: str | None = None,
+        ref_end: str | None = None,
+        box: str | None = None,
+        box_end: str | None = None,
+        point: str | None = None,
+        point_end: str | None = None,
+        polygon: str | None = None,
+        polygon_end: str | None = None,
+    ) -> SpecialTokens: ...
+    def token(self, token: SpecialToken) -> str:
+        """The spelling of `token` in this mapping."""
+
+# ---- parsing (recipe-rs/chat/src/{parse,response}) -------------------------------------------------------
+
+@final
+class ThinkingInitialStage:
+    """Where parsing begins in thinking mode."""
+
+    ReasoningStart: ThinkingInitialStage
+    """A new turn: line feeds at the beginning of the reasoning are dropped."""
+    ReasoningContinuation: ThinkingInitialStage
+    """The prompt ends inside the reasoning; nothing is dropped."""
+    ContentContinuation: ThinkingInitialStage
+    """The prompt ends inside the answer; nothing is dropped."""
+
+    def __int__(self) -> int: ...
+    def __eq__(self, value: object, /) -> bool: ...
+    def __ne__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def starts_in_reasoning(self) -> bool:
+        """Whether the first text is reasoning."""
+
+@final
+class ParsingOptions:
+    """Settings of a `StreamProcessor`, copied when it is made.
+
+    A request's own settings are `ConversationRequest.parsing_options`. What each does to the output is in
+    `docs/parsing.md`.
+    """
+
+    def __new__(
+        cls,
+        *,
+        parse_tool_calls: bool = True,
+        starts_in_tool_calls: bool = False,
+        parse_json_output: bool = False,
+        thinking_initial_stage: ThinkingInitialStage | None = None,
+        stop_sequences: Sequence[str] | None = None,
+        special_tokens: SpecialTokens | None = None,
+        recover: bool = False,
+    ) -> ParsingOptions: ...
+    parse_tool_calls: bool
+    """Look for tool-call markup."""
+    starts_in_tool_calls: bool
+    """The prompt ends inside an opened tool-call block; wins over `thinking_initial_stage`."""
+    parse_json_output: bool
+    """Pass fenced or bare JSON through and turn the answer text around it into spaces."""
+    thinking_initial_stage: ThinkingInitialStage | None
+    """None: thinking is off, and reasoning tokens are not counted."""
+    recover: bool
+    """Repair damaged tool calls or report them, instead of following the markup to the letter (ours; default off)."""
+    @property
+    def stop_sequences(self) -> list[str]:
+        """Texts that end the answer, as a copy; empty ones never match."""
+    @stop_sequences.setter
+    def stop_sequences(self, value: Sequence[str]) -> None: ...
+    @property
+    def special_tokens(self) -> SpecialTokens:
+        """Spellings in the output; only those of `</think>` and the DSML token matter."""
+    @special_tokens.setter
+    def special_tokens(self, value: SpecialTokens) -> None: ...
+
+@final
+class PromptUsage:
+    """Token counts of the prompt, as the backend reports them. Integers below 2**64, else OverflowError."""
+
+    def __new__(cls, *, prompt_tokens: int = 0, prompt_cache_hit_tokens: int = 0) -> PromptUsage: ...
+    @property
+    def prompt_tokens(self) -> int: ...
+    @property
+    def prompt_cache_hit_tokens(self) -> int:
+        """How many of them came from a prefix cache."""
+
+@final
+class InferenceFinishReason:
+    """Why the backend stopped. The reason that a protocol reports also depends on what was parsed."""
+
+    Stop: InferenceFinishReason
+    Length: InferenceFinishReason
+    ContentFilter: InferenceFinishReason
+
+    def __int__(self) -> int: ...
+    def __eq__(self, value: object, /) -> bool: ...
+    def __ne__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class InferenceChunk:
+    """One update of the backend; made by one of the static methods, and may be pushed more than once."""
+
+    @staticmethod
+    def ready(*, prompt_usage: PromptUsage | None = None, system_fingerprint: str | None = None) -> InferenceChunk:
+        """Start the stream. Counts only as the first chunk; otherwise ignored."""
+    @staticmethod
+    def text(content: str, token_count: int = 0) -> InferenceChunk:
+        """Decoded text that stands for `token_count` output tokens."""
+    @staticmethod
+    def tokens(
+        token_ids: Sequence[int],
+        logprobs: Sequence[tuple[float, Sequence[tuple[int, float]]]] | None = None,
+    ) -> InferenceChunk:
+        """Output token ids (32-bit unsigned).
+
+        logprobs: per id its natural-log probability (kept as float32) and `(id, logprob)` alternatives, in the
+        order in which they shall be reported.
+        """
+    @staticmethod
+    def finish(finish_reason: InferenceFinishReason) -> InferenceChunk:
+        """End the stream."""
+    @property
+    def kind(self) -> Literal["ready", "text", "tokens", "finish"]: ...
+    @property
+    def content(self) -> str | None: ...
+    @property
+    def token_ids(self) -> list[int] | None: ...
+    @property
+    def finish_reason(self) -> InferenceFinishReason | None: ...
+    @property
+    def prompt_usage(self) -> PromptUsage | None: ...
+    @property
+    def token_count(self) -> int | None: ...
+    @property
+    def system_fingerprint(self) -> str | None: ...
+
+@final
+class ResponsesEcho:
+    """Request settings that the response objects of the Responses protocol repeat.
+
+    `ResponsesRequest.echo` reads them from a request; the constructor gives those of a request that sets nothing.
+    """
+
+    def __new__(cls) -> ResponsesEcho: ...
+    @property
+    def instructions(self) -> str | None: ...
+    @property
+    def max_output_tokens(self) -> int | None: ...
+    @property
+    def temperature(self) -> float:
+        """As requested, or 1.0; not what the sampler used."""
+    @property
+    def top_p(self) -> float:
+        """As requested, or 1.0; not what the sampler used."""
+    @property
+    def top_logprobs(self) -> int: ...
+    @property
+    def user(self) -> str | None: ...
+
+@final
+class ChatCompletionChunkGenerator:
+    """Makes Chat Completions chunks; used up by the `StreamProcessor` that it is given to."""
+
+@final
+class ResponsesChunkGenerator:
+    """Makes Responses events; used up by the `StreamProcessor` that it is given to, and by its own methods."""
+
+    def with_namespace_tool_map(self, namespace_tool_map: dict[str, tuple[str, str]]) -> ResponsesChunkGenerator:
+        """The same generator, splitting the names that are keys into `(namespace, local name)`."""
+    def with_echo(self, echo: ResponsesEcho) -> ResponsesChunkGenerator:
+        """The same generator, repeating these request settings."""
+
+@final
+class MessagesChunkGenerator:
+    """Makes Messages events; used up by the `StreamProcessor` that it is given to, and by its own methods."""
+
+    def __new__(cls, id: str, model: str, thinking_mode: bool) -> MessagesChunkGenerator: ...
+    def with_signature(self, signature: str) -> MessagesChunkGenerator:
+        """The same generator, signing thinking blocks with this instead of the response id."""
+
+@final
+class ChatCompletionChunk:
+    """One chunk of a Chat Completions stream. `accumulate` uses it up; after that its methods raise RuntimeError."""
+
+    def to_json(self) -> str:
+        """Compact JSON, the data of one SSE message."""
+
+@final
+class ResponsesStreamEvent:
+    """One event of a Responses stream. `accumulate` uses it up; after that its methods raise RuntimeError."""
+
+    def to_json(self) -> str:
+        """Compact JSON, the data of one SSE message."""
+
+@final
+class MessagesStreamEvent:
+    """One event of a Messages stream. `accumulate` uses it up; after that its methods raise RuntimeError."""
+
+    def to_json(self) -> str:
+        """Compact JSON, the data of one SSE message."""
+
+@final
+class ChatCompletionResponse:
+    """A complete Chat Completions response, built from the chunks of its stream. Usage comes from the last chunk."""
+
+    def __new__(
+        cls, id: str, model: str, created: int, prompt_tokens: int, prompt_cache_hit_tokens: int
+    ) -> ChatCompletionResponse: ...
+    def accumulate(self, chunk: ChatCompletionChunk) -> None:
+        """Apply a chunk and use it up."""
+    def to_json(self) -> str:
+        """Compact JSON of the response so far."""
+    @staticmethod
+    def sse_event_name(chunk: ChatCompletionChunk) -> str | None:
+        """None: the protocol's SSE messages have no event name."""
+    @staticmethod
+    def sse_done_data() -> str | None:
+        """`[DONE]`, the data of the last SSE message."""
+
+@final
+class ResponsesResponse:
+    """A complete Responses response, built from the events of its stream, whose id, model and times it takes over."""
+
+    def __new__(
+        cls, id: str, model: str, created: int, prompt_tokens: int, prompt_cache_hit_tokens: int
+    ) -> ResponsesResponse: ...
+    def accumulate(self, chunk: ResponsesStreamEvent) -> None:
+        """Apply an event and use it up."""
+    def to_json(self) -> str:
+        """Compact JSON of the response so far."""
+    @staticmethod
+    def sse_event_name(chunk: ResponsesStreamEvent) -> str | None:
+        """The event type."""
+    @staticmethod
+    def sse_done_data() -> str | None:
+        """None: the last event ends the stream."""
+
+@final
+class MessagesResponse:
+    """A complete Messages response, built from the events of its stream, whose id and model it takes over."""
+
+    def __new__(
+        cls, id: str, model: str, created: int, prompt_tokens: int, prompt_cache_hit_tokens: int
+    ) -> MessagesResponse: ...
+    def accumulate(self, chunk: MessagesStreamEvent) -> None:
+        """Apply an event and use it up."""
+    def to_json(self) -> str:
+        """Compact JSON of the response so far."""
+    @staticmethod
+    def sse_event_name(chunk: MessagesStreamEvent) -> str | None:
+        """The event type."""
+    @staticmethod
+    def sse_done_data() -> str | None:
+        """None: the last event ends the stream."""
+
+@final
+class StreamProcessor:
+    """Turns the chunks of one stream into the events of the generator's protocol.
+
+    Drive it with `push` until `finished` is true (a matched stop sequence finishes it inside a `push`), then call
+    `finish`, which ends a stream that had no finish chunk. Text is held back only while it may belong to a marker.
+    """
+
+    def __new__(
+        cls,
+        generator: ChatCompletionChunkGenerator | ResponsesChunkGenerator | MessagesChunkGenerator,
+        options: ParsingOptions,
+        tokenizer: Tokenizer | None = None,
+    ) -> StreamProcessor:
+        """Use up the generator. The tokenizer decodes `tokens` chunks and counts the tokens of the reasoning."""
+    @property
+    def finished(self) -> bool:
+        """Whether the stream completed and the processor was not closed."""
+    @property
+    def state(self) -> str:
+        """Name of the parser's state, such as `reasoning` or `string_value`; for diagnostics."""
+    def push(
+        self, chunk: InferenceChunk
+    ) -> list[ChatCompletionChunk | ResponsesStreamEvent | MessagesStreamEvent]:
+        """Process one chunk and return its events.
+
+        Raises StreamError (a RuntimeError) after the end or after `close`; also, and then the processor is closed,
+        for token ids without a tokenizer and for log probabilities that are not one per id.
+        """
+    def finish(self) -> list[ChatCompletionChunk | ResponsesStreamEvent | MessagesStreamEvent]:
+        """End the input: release what is held back and return the last events; no events once the stream completed.
+
+        Raises StreamError after `close` and after an error.
+        """
+    def close(self) -> None:
+        """Give up the stream; may be called again."""

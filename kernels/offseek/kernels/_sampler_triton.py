@@ -103,22 +103,44 @@ def _tile_ids(tile, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _load_tile(row_ptr, mask_ptr, masked, tile, vocab, BLOCK: tl.constexpr, HAS_MASK: tl.constexpr):
-    """Logits of one tile in their own dtype, -inf where not allowed or past the vocabulary.
-
-    The load is predicated by whole lines of 32 columns, which keeps it vectorised and skips empty bitmask words.
-    """
+def _load_words(mask_ptr, tile, vocab, BLOCK: tl.constexpr, MASKED: tl.constexpr):
+    """Bitmask words of one tile, 0 past the vocabulary."""
     words = tile * (BLOCK // 32) + tl.arange(0, BLOCK // 32)
-    bit = tl.arange(0, 32)
-    ids = words[:, None] * 32 + bit[None, :]
-    if HAS_MASK:
-        inside = words * 32 < vocab
-        word = tl.load(mask_ptr + words, mask=inside & (tl.where(masked, words, -1) >= 0), other=-1)
-        word = tl.where(inside, word, 0)
-        z = tl.load(row_ptr + ids, mask=(word != 0)[:, None] & (ids < vocab), other=NEG_INF)
-        return tl.where((word[:, None] & (1 << bit)[None, :]) != 0, z, NEG_INF)
+    if MASKED:
+        return tl.load(mask_ptr + words, mask=words * 32 < vocab, other=0)
     else:
-        return tl.load(row_ptr + ids, mask=ids < vocab, other=NEG_INF)
+        return words  # not looked at
+
+
+@triton.jit
+def _load_logits(row_ptr, words, tile, vocab, BLOCK: tl.constexpr, MASKED: tl.constexpr):
+    """Logits of one tile in their own dtype, -inf past the vocabulary.
+
+    A masked load is predicated by whole lines of 32 columns, which keeps it vectorised and skips empty words.
+    """
+    ids = _tile_ids(tile, BLOCK)
+    live = ids < vocab
+    if MASKED:
+        live = live & (words != 0)[:, None]
+    return tl.load(row_ptr + ids, mask=live, other=NEG_INF)
+
+
+@triton.jit
+def _allowed(raw, words, MASKED: tl.constexpr):
+    """The tile as float32, -inf where its bitmask words forbid."""
+    z = raw.to(tl.float32)
+    if MASKED:
+        z = tl.where((words[:, None] & (1 << tl.arange(0, 32))[None, :]) != 0, z, NEG_INF)
+    return z
+
+
+@triton.jit
+def _load_tile(row_ptr, mask_ptr, masked, tile, vocab, BLOCK: tl.constexpr, HAS_MASK: tl.constexpr):
+    """A whole tile as float32, -inf where not allowed; for the rare passes, whose rows may be masked or not."""
+    words = _load_words(mask_ptr, tile, tl.where(masked, vocab, 0), BLOCK, HAS_MASK)
+    if HAS_MASK:
+        words = tl.where(masked, words, -1)
+    return _allowed(_load_logits(row_ptr, words, tile, vocab, BLOCK, HAS_MASK), words, HAS_MASK)
 
 
 @triton.jit
@@ -164,7 +186,7 @@ def _first_with(row_ptr, mask_ptr, masked, value, vocab, BLOCK: tl.constexpr, HA
     found = tl.full([], NO_ID, tl.int32)
     tile = tl.full([], 0, tl.int32)
     while found == NO_ID:
-        z = _load_tile(row_ptr, mask_ptr, masked, tile, vocab, BLOCK, HAS_MASK).to(tl.float32)
+        z = _load_tile(row_ptr, mask_ptr, masked, tile, vocab, BLOCK, HAS_MASK)
         found = tl.min(tl.min(tl.where(z == value, _tile_ids(tile, BLOCK), NO_ID), 1), 0)
         tile += 1
     return found
@@ -183,22 +205,27 @@ def _first_pass(
     The reference is the first tile's maximum, so that lanes need no rescaling; the caller sums again if it was
     too far from the row's maximum.
     """
-    raw = _load_tile(row_ptr, mask_ptr, True, 0, vocab, BLOCK, MASKED)
-    reference = _max2(raw.to(tl.float32))
+    words = _load_words(mask_ptr, 0, vocab, BLOCK, MASKED)
+    words_1 = _load_words(mask_ptr, 1, vocab, BLOCK, MASKED)
+    raw = _load_logits(row_ptr, words, 0, vocab, BLOCK, MASKED)
+    reference = _max2(_allowed(raw, words, MASKED))
     reference = tl.where((reference > NEG_INF) & (reference < POS_INF), reference, 0.0)
     shift = reference * LOG2_E
     lane_max = tl.full([BLOCK // 32, 32], NEG_INF, tl.float32)
     lane_best = tl.full([BLOCK // 32, 32], NEG_INF, tl.float32)
     lane_sum = tl.zeros([BLOCK // 32, 32], tl.float32)
     for tile in range(tl.cdiv(vocab, BLOCK)):
-        following = _load_tile(row_ptr, mask_ptr, True, tile + 1, vocab, BLOCK, MASKED)  # in flight while we compute
-        z = raw.to(tl.float32)
+        # In flight while this tile is worked on: the next one's logits and, since those loads wait for their
+        # bitmask words, the words of the one after.
+        raw_1 = _load_logits(row_ptr, words_1, tile + 1, vocab, BLOCK, MASKED)
+        words_2 = _load_words(mask_ptr, tile + 2, vocab, BLOCK, MASKED)
+        z = _allowed(raw, words, MASKED)
         lane_max = tl.maximum(lane_max, z, propagate_nan=tl.PropagateNan.ALL)
         lane_sum += tl.exp2(z * LOG2_E - shift)
         if NOISE:
             score = z * scale + _gumbel_log2(_tile_ids(tile, BLOCK), k0, k1, FAST)
             lane_best = tl.maximum(lane_best, score)
-        raw = following
+        raw, words, words_1 = raw_1, words_1, words_2
     return lane_max, lane_sum, lane_best, reference
 
 
@@ -206,15 +233,15 @@ def _first_pass(
 def _sum_exp(row_ptr, mask_ptr, masked, vocab, top, BLOCK: tl.constexpr, HAS_MASK: tl.constexpr):
     lane_sum = tl.zeros([BLOCK // 32, 32], tl.float32)
     for tile in range(tl.cdiv(vocab, BLOCK)):
-        z = _load_tile(row_ptr, mask_ptr, masked, tile, vocab, BLOCK, HAS_MASK).to(tl.float32)
+        z = _load_tile(row_ptr, mask_ptr, masked, tile, vocab, BLOCK, HAS_MASK)
         lane_sum += tl.exp2((z - top) * LOG2_E)
     return _sum2(lane_sum)
 
 
 @triton.jit
 def _above(
-    row_ptr, mask_ptr, masked, vocab, scale, top, floor, p0, p1, p2, p3,
-    BLOCK: tl.constexpr, HAS_MASK: tl.constexpr, COUNT: tl.constexpr,
+    row_ptr, mask_ptr, vocab, scale, top, floor, p0, p1, p2, p3,
+    BLOCK: tl.constexpr, MASKED: tl.constexpr, COUNT: tl.constexpr,
 ):  # fmt: skip
     """Of the ids above each of four pivots, their number (COUNT) or mass; and the mass of the ids from `floor` on.
 
@@ -227,10 +254,13 @@ def _above(
     s3 = tl.zeros([W, 32], tl.float32)
     whole = tl.zeros([W, 32], tl.float32)
     shift = top * scale
-    raw = _load_tile(row_ptr, mask_ptr, masked, 0, vocab, BLOCK, HAS_MASK)
+    words = _load_words(mask_ptr, 0, vocab, BLOCK, MASKED)
+    words_1 = _load_words(mask_ptr, 1, vocab, BLOCK, MASKED)
+    raw = _load_logits(row_ptr, words, 0, vocab, BLOCK, MASKED)
     for tile in range(tl.cdiv(vocab, BLOCK)):
-        following = _load_tile(row_ptr, mask_ptr, masked, tile + 1, vocab, BLOCK, HAS_MASK)
-        z = raw.to(tl.float32)
+        raw_1 = _load_logits(row_ptr, words_1, tile + 1, vocab, BLOCK, MASKED)
+        words_2 = _load_words(mask_ptr, tile + 2, vocab, BLOCK, MASKED)
+        z = _allowed(raw, words, MASKED)
         if COUNT:
             part = 1.0
         else:
@@ -240,8 +270,28 @@ def _above(
         s1 += tl.where(z > p1, part, 0.0)
         s2 += tl.where(z > p2, part, 0.0)
         s3 += tl.where(z > p3, part, 0.0)
-        raw = following
+        raw, words, words_1 = raw_1, words_1, words_2
     return _sum2(s0), _sum2(s1), _sum2(s2), _sum2(s3), _sum2(whole)
+
+
+@triton.jit
+def _above_for_row(
+    row_ptr, mask_ptr, masked, vocab, scale, top, floor, p0, p1, p2, p3,
+    BLOCK: tl.constexpr, HAS_MASK: tl.constexpr, COUNT: tl.constexpr,
+):  # fmt: skip
+    """`_above`, without bitmask code where the row has none."""
+    if HAS_MASK:
+        if masked:
+            s0, s1, s2, s3, whole = _above(
+                row_ptr, mask_ptr, vocab, scale, top, floor, p0, p1, p2, p3, BLOCK, True, COUNT
+            )
+        else:
+            s0, s1, s2, s3, whole = _above(
+                row_ptr, mask_ptr, vocab, scale, top, floor, p0, p1, p2, p3, BLOCK, False, COUNT
+            )
+    else:
+        s0, s1, s2, s3, whole = _above(row_ptr, mask_ptr, vocab, scale, top, floor, p0, p1, p2, p3, BLOCK, False, COUNT)
+    return s0, s1, s2, s3, whole
 
 
 @triton.jit
@@ -266,7 +316,7 @@ def _kth_exact(row_ptr, mask_ptr, masked, vocab, k, BLOCK: tl.constexpr, HAS_MAS
         if trial <= 2147483647:
             lane = tl.zeros([BLOCK // 32, 32], tl.int32)
             for tile in range(tl.cdiv(vocab, BLOCK)):
-                z = _load_tile(row_ptr, mask_ptr, masked, tile, vocab, BLOCK, HAS_MASK).to(tl.float32)
+                z = _load_tile(row_ptr, mask_ptr, masked, tile, vocab, BLOCK, HAS_MASK)
                 lane += (_ordered(z) >= trial.to(tl.int32)).to(tl.int32)
             if _sum2(lane) >= k:
                 low = trial
@@ -308,7 +358,7 @@ def _lowest_winner(
 
 @triton.jit
 def _general_draw(
-    row_ptr, mask_ptr, masked, vocab, scale, top, lane_best, top_k, top_p, min_p, k0, k1,
+    row_ptr, mask_ptr, masked, scratch_ptr, vocab, scale, top, lane_best, top_k, top_p, min_p, k0, k1,
     BLOCK: tl.constexpr, COLS: tl.constexpr, PASS: tl.constexpr, HAS_MASK: tl.constexpr, FAST: tl.constexpr,
 ):  # fmt: skip
     """The best-scored id that passes all filters; ids are tried in the order of their scores."""
@@ -321,8 +371,11 @@ def _general_draw(
     fails = tl.full([], NEG_INF, tl.float32)  # every logit at or below this is filtered out
     passes = tl.where(use_k | use_p, top, NEG_INF)  # every logit from here on passes top-k and top-p
     lanes = tl.arange(0, BLOCK // 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    tl.store(scratch_ptr + lanes, lane_best)  # in memory, to leave the registers to the passes
     drawn = tl.full([], -1, tl.int32)
     while drawn < 0:
+        tl.debug_barrier()
+        lane_best = tl.load(scratch_ptr + lanes)
         best = _max2(lane_best)
         lane = tl.min(tl.min(tl.where(lane_best == best, lanes, NO_ID), 1), 0)
         score, candidate = _lane_best_id(
@@ -340,12 +393,12 @@ def _general_draw(
                 yes = tl.full([], 1, tl.int1)
                 g0, g1, g2, g3 = yes, yes, yes, yes
                 if use_k:
-                    n0, n1, n2, n3, _whole = _above(
+                    n0, n1, n2, n3, _whole = _above_for_row(
                         row_ptr, mask_ptr, masked, vocab, scale, top, floor, cut, p1, p2, p3, PASS, HAS_MASK, True
                     )
                     g0, g1, g2, g3 = n0 < top_k, n1 < top_k, n2 < top_k, n3 < top_k
                 if use_p:
-                    m0, m1, m2, m3, whole = _above(
+                    m0, m1, m2, m3, whole = _above_for_row(
                         row_ptr, mask_ptr, masked, vocab, scale, top, floor, cut, p1, p2, p3, PASS, HAS_MASK, False
                     )
                     target = top_p * whole
@@ -356,7 +409,8 @@ def _general_draw(
                 passes = tl.where(g0, cut, passes)
                 fails = tl.where(g0, fails, cut)
         else:  # the lane's best was filtered out meanwhile (or rounded differently here): put its new best in place
-            lane_best = tl.where(lanes == lane, score, lane_best)
+            tl.debug_barrier()
+            tl.store(scratch_ptr + lane, score)
     return drawn
 
 
@@ -563,7 +617,7 @@ def _sample_row(
                     )
             if general:
                 drawn = _general_draw(
-                    row_ptr, mask_ptr, masked, vocab, scale, top, lane_best, top_k, top_p, min_p, k0, k1,
+                    row_ptr, mask_ptr, masked, list_z_ptr, vocab, scale, top, lane_best, top_k, top_p, min_p, k0, k1,
                     BLOCK, COLS, PASS, HAS_MASK, FAST,
                 )  # fmt: skip
         if drawn < 0:

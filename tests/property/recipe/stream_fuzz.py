@@ -230,9 +230,10 @@ class Generator:
             part, ids = ids[:step], ids[step:]
             chunk: dict[str, Any] = {"kind": "tokens", "token_ids": part}
             if with_logprobs < 0.3 or (with_logprobs < 0.5 and r.random() < 0.5):
-                number = lambda: r.choice(
-                    [-0.1, -3.3333333, 0.0, -1e-7, -9999.0, -1e20, float("-inf"), -r.random() * 20]
-                )  # noqa: E731
+
+                def number() -> float:
+                    return r.choice([-0.1, -3.3333333, 0.0, -1e-7, -9999.0, -1e20, float("-inf"), -r.random() * 20])
+
                 chunk["logprobs"] = [
                     [number(), [[r.choice(part + [999_999, 163]), number()] for _ in range(r.randint(0, 2))]]
                     for _ in part

@@ -52,7 +52,7 @@ SETTINGS = [
     {"min_p": 0.1, "temperature": 2.0},
     {"min_p": 1.0},
     {"top_k": 50, "top_p": 0.9},
-    {"top_k": 2000, "top_p": 0.5, "temperature": 3.0},
+    {"top_k": 1100, "top_p": 0.5, "temperature": 3.0},
     {"top_k": 40, "top_p": 0.9, "min_p": 0.05, "temperature": 1.5},
 ]
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::chunk::TokenLogprob;
 use super::marker::Class;
+use crate::tokenizer::Tokenizer;
 
 /// What decoding needs of a tokenizer.
 pub trait TokenSource: Send + Sync {
@@ -17,6 +18,20 @@ pub trait TokenSource: Send + Sync {
     fn is_added(&self, id: u32) -> bool;
     /// Number of tokens of `text`, with the added vocabulary active.
     fn count_tokens(&self, text: &str) -> usize;
+}
+
+impl TokenSource for Tokenizer {
+    fn token_bytes(&self, id: u32) -> Option<&[u8]> {
+        Tokenizer::token_bytes(self, id)
+    }
+
+    fn is_added(&self, id: u32) -> bool {
+        Tokenizer::is_added(self, id)
+    }
+
+    fn count_tokens(&self, text: &str) -> usize {
+        self.encode(text).map_or(0, |ids| ids.len())
+    }
 }
 
 /// The tokens behind a piece, with their log probabilities; text and bytes are looked up when an

@@ -61,3 +61,13 @@ pub(crate) fn consumed_error(py: Python<'_>) -> PyErr {
 pub(crate) fn value_error(py: Python<'_>, message: impl Into<String>) -> PyErr {
     chat_error(py, ChatError::Value(message.into()))
 }
+
+/// `ConsumedError`: `what` may be used once.
+pub(crate) fn consumed(what: &str) -> PyErr {
+    Python::attach(|py| raise!(py, "ConsumedError", (format!("{what} has been consumed"),)))
+}
+
+/// The exception for a chunk that the stream processor cannot take.
+pub(crate) fn stream_error(py: Python<'_>, error: &offseek_chat::parse::StreamError) -> PyErr {
+    chat_error(py, ChatError::Stream(error.to_string()))
+}
