@@ -45,6 +45,13 @@ class Tokenizer:
 
         Raises BufferError, with nothing written, when the buffer is too small or of another kind.
         """
+    def encode_batch(
+        self, texts: Sequence[str], *, ordinary: bool = False, num_threads: int | None = None
+    ) -> list[list[int]]:
+        """Encode many texts, in order, on `num_threads` threads (default: all cores) without the GIL.
+
+        Raises ValueError for `num_threads=0`.
+        """
     def pre_tokenize(self, text: str) -> list[str]:
         """The words that BPE works on, in order; together they are `text` (the added vocabulary plays no part)."""
     def decode(self, ids: Sequence[int]) -> str:

@@ -15,6 +15,7 @@ pub mod json;
 pub mod model;
 pub mod options;
 pub mod parse;
+pub mod parallel;
 pub mod render;
 pub mod request;
 pub mod response;

@@ -54,11 +54,16 @@ def test_ids_equal_those_of_tokenizers(ours: Tokenizer, peer: tokenizers.Tokeniz
 
 
 def test_every_character_gives_the_ids_of_tokenizers(ours: Tokenizer, peer: tokenizers.Tokenizer) -> None:
-    for start in range(0, 0x110000, 0x400):
+    # Planes 4 to 13 are unassigned and 15, 16 private use: a few blocks stand for each.
+    starts = [s for s in range(0, 0x110000, 0x400) if s < 0x40000 or 0xE0000 <= s < 0xF0000 or s % 0x8000 == 0]
+    texts = []
+    for start in starts:
         block = [chr(c) for c in range(start, start + 0x400) if not 0xD800 <= c < 0xE000]
-        # Each between letters, after a space, before a mark and around digits: its class decides the pieces.
-        text = "".join(f"a{c}b {c}\u0301{c}1{c}" for c in block)
-        assert ours.encode(text) == peer.encode(text, add_special_tokens=False).ids, hex(start)
+        # Each between letters, before a mark and around digits: its class decides the pieces.
+        texts.append("".join(f"a{c}b {c}\u0301{c}1{c}" for c in block))
+    expected = peer.encode_batch_fast(texts, add_special_tokens=False)
+    for start, text, encoding in zip(starts, texts, expected, strict=True):
+        assert ours.encode(text) == encoding.ids, hex(start)
 
 
 @pytest.mark.parametrize("category", ["L", "M", "N", "P", "S", "s"])
@@ -167,6 +172,19 @@ def test_encode_into_refuses_unfit_buffers_untouched(ours: Tokenizer) -> None:
     for unfit in (read_only, np.zeros(99, dtype=np.uint32)[::2], np.zeros(99, dtype=np.int64), b"x" * 400):
         with pytest.raises(BufferError):
             ours.encode_into("one two", unfit)
+
+
+def test_batch_gives_the_ids_of_single_calls_for_any_number_of_threads(ours: Tokenizer) -> None:
+    texts = [*TEXTS, *(f"text number {i} <think>" for i in range(100))]
+    for ordinary, one in ((False, ours.encode), (True, ours.encode_ordinary)):
+        expected = [one(text) for text in texts]
+        for num_threads in (None, 1, 3, 64):
+            assert ours.encode_batch(texts, ordinary=ordinary, num_threads=num_threads) == expected
+    assert ours.encode_batch([]) == []
+    with pytest.raises(UnicodeEncodeError):
+        ours.encode_batch(["a", "\ud800"])
+    with pytest.raises(ValueError, match="zero"):
+        ours.encode_batch(["a"], num_threads=0)
 
 
 @pytest.mark.parametrize(

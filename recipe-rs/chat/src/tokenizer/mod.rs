@@ -14,6 +14,7 @@ mod byte_level;
 mod cache;
 mod error;
 mod file;
+mod incremental;
 mod pretokenize;
 mod vocab;
 
@@ -29,6 +30,7 @@ use pretokenize::PreTokenizer;
 use vocab::{TokenBytes, WordTable};
 
 pub use error::TokenizerError;
+pub use incremental::IncrementalEncoder;
 
 /// A byte-level BPE tokenizer. Cheap to clone; clones share vocabulary and cache.
 #[derive(Clone)]
@@ -147,7 +149,7 @@ impl Tokenizer {
     pub fn encode_prompt(
         &self,
         prompt: &str,
-        special_ranges: &[Range<usize>],
+        special_ranges: impl IntoIterator<Item = Range<usize>>,
     ) -> Result<Vec<u32>, TokenizerError> {
         let mut out = Vec::with_capacity(prompt.len() / 3);
         self.encode_prompt_into(prompt, special_ranges, &mut out)?;
@@ -161,7 +163,7 @@ impl Tokenizer {
     pub fn encode_prompt_into(
         &self,
         prompt: &str,
-        special_ranges: &[Range<usize>],
+        special_ranges: impl IntoIterator<Item = Range<usize>>,
         out: &mut Vec<u32>,
     ) -> Result<(), TokenizerError> {
         let mut done = 0;

@@ -5,7 +5,7 @@
 use super::*;
 use serde_json::{json, Value};
 
-fn tiny(merges: &[(&str, &str)], added: Value) -> Value {
+pub(super) fn tiny(merges: &[(&str, &str)], added: Value) -> Value {
     let mut vocab = serde_json::Map::new();
     for byte in 0..=255u8 {
         vocab.insert(byte_level::char_of_byte(byte).to_string(), json!(byte));
@@ -22,7 +22,7 @@ fn tiny(merges: &[(&str, &str)], added: Value) -> Value {
     })
 }
 
-fn load(file: &Value) -> Result<Tokenizer, TokenizerError> {
+pub(super) fn load(file: &Value) -> Result<Tokenizer, TokenizerError> {
     Tokenizer::from_str(&file.to_string())
 }
 
@@ -163,9 +163,9 @@ fn added_tokens_match_leftmost_longest_and_honour_their_flags() {
 fn prompt_ranges_become_tokens_and_text_between_them_does_not() {
     let t = load(&tiny(&[], json!([{"id": 256, "content": "<t>"}]))).unwrap();
     let lt = [b'<', b't', b'>'].map(u32::from).to_vec();
-    let ids = t.encode_prompt("<t><t>", &[3..6]).unwrap();
+    let ids = t.encode_prompt("<t><t>", [3..6]).unwrap();
     assert_eq!(ids, [lt.clone(), vec![256]].concat());
-    let error = t.encode_prompt("<t>x", &[3..4]).unwrap_err();
+    let error = t.encode_prompt("<t>x", [3..4]).unwrap_err();
     assert_eq!(
         error.to_string(),
         "special token \"x\" is not in the added vocabulary"
@@ -177,12 +177,12 @@ fn prompt_ranges_become_tokens_and_text_between_them_does_not() {
         vec![std::ops::Range { start: 3, end: 0 }],
     ] {
         assert!(matches!(
-            t.encode_prompt("<t><t>", &ranges),
+            t.encode_prompt("<t><t>", ranges),
             Err(TokenizerError::BadRange { .. })
         ));
     }
     assert!(matches!(
-        t.encode_prompt("é", &[0..1]),
+        t.encode_prompt("é", [0..1]),
         Err(TokenizerError::BadRange { .. })
     ));
 }

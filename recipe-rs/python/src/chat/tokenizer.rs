@@ -1,11 +1,13 @@
 //! `Tokenizer`: byte-level BPE for Python.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use offseek_chat::tokenizer;
+use offseek_chat::{parallel, tokenizer};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyImportError, PyRuntimeError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
 use super::errors::tokenizer_error;
@@ -118,6 +120,30 @@ impl Tokenizer {
         ordinary: bool,
     ) -> PyResult<usize> {
         fill_buffer(py, &self.ids(py, text, ordinary)?, &buffer)
+    }
+
+    #[pyo3(signature = (texts, *, ordinary=false, num_threads=None))]
+    fn encode_batch<'py>(
+        &self,
+        py: Python<'py>,
+        texts: Vec<PyBackedStr>,
+        ordinary: bool,
+        num_threads: Option<NonZeroUsize>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let encode = |text: &PyBackedStr| {
+            if ordinary {
+                self.0.encode_ordinary(text)
+            } else {
+                self.0.encode(text)
+            }
+        };
+        let all = py.detach(|| parallel::map(&texts, num_threads, encode));
+        let lists = PyList::empty(py);
+        for ids in all {
+            let ids = ids.map_err(|error| tokenizer_error(py, &error))?;
+            lists.append(PyList::new(py, ids)?)?;
+        }
+        Ok(lists)
     }
 
     fn pre_tokenize<'t>(&self, py: Python<'_>, text: &'t str) -> PyResult<Vec<&'t str>> {
