@@ -21,7 +21,7 @@ from .llm import LocalEngine
 from .model_runner import ModelRunner
 from .models.config import ModelConfig, config_from_gguf, config_from_hf
 from .models.install import DEFAULT_MODEL, KNOWN_MODELS, model_path
-from .models.operations import Operations
+from .models.operations import CpuOperations, Operations
 from .models.transformer import KVCache, Transformer
 from .models.weights import TensorSource, gguf_source, safetensors_source
 from .tokenizer import CheckpointTokenizer, read_json
@@ -101,7 +101,7 @@ def load_engine(
         torch.set_num_threads(settings.num_threads)
     checkpoint = open_checkpoint(path_or_name)
     shape = checkpoint.config
-    ops = Operations(device=place, dtype=_dtype(dtype, place), deterministic=settings.deterministic)
+    ops = _operations(place, _dtype(dtype, place), shape, deterministic=settings.deterministic)
     model = Transformer.load(shape, checkpoint.tensors, ops)
     on_gpu = place.type == "cuda"
     max_num_sequences = settings.max_num_sequences or min(256 if on_gpu else 32, settings.max_batch_tokens or 2**30)
@@ -126,6 +126,21 @@ def load_engine(
     engine.chat_template = checkpoint.chat_template
     engine.model_path = checkpoint.path
     return engine
+
+
+def _operations(device: torch.device, dtype: DType, shape: ModelConfig, *, deterministic: bool) -> Operations:
+    if device.type == "cpu" and dtype in ("float32", "int8") and shape.head_dim % 16 == 0:
+        return CpuOperations(dtype=dtype, deterministic=deterministic)
+    if deterministic:
+        raise ConfigError(
+            f"deterministic mode is not supported for {dtype} on {device.type} with head_dim {shape.head_dim}",
+            field="deterministic",
+        )
+    if dtype == "int8":
+        raise ConfigError(
+            f"dtype 'int8' needs a head_dim that is a multiple of 16, not {shape.head_dim}", field="dtype"
+        )
+    return Operations(device=device, dtype=dtype)
 
 
 def _resolve(path_or_name: str | os.PathLike[str]) -> pathlib.Path:

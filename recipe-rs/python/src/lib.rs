@@ -3,11 +3,13 @@
 use pyo3::prelude::*;
 
 mod chat;
+mod cpu;
 mod grammar;
 
 #[pymodule]
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     chat::init(m)?;
+    cpu::init(m)?;
     grammar::init(m)?;
     Ok(())
 }
