@@ -410,28 +410,23 @@ class StreamProcessor:
         """
     def close(self) -> None:
         """Give up the stream; may be called again."""
-# --- CPU kernels (recipe-rs/python/src/cpu) ---
+# ---- CPU kernels (recipe-rs/python/src/cpu); used through `offseek.kernels.cpu` ------------------------
 
-from numpy.typing import NDArray as _NDArray
-from typing import Any as _Any
-
-_Buffer = _NDArray[_Any]
-
-def cpu_add_rms_norm(residual: _Buffer, delta: _Buffer | None, weight: _Buffer, eps: float, out: _Buffer) -> None: ...
-def cpu_silu_mul(gate_up: _Buffer, out: _Buffer, width: int) -> None: ...
+def cpu_add_rms_norm(residual: Buffer, delta: Buffer | None, weight: Buffer, eps: float, out: Buffer) -> None: ...
+def cpu_silu_mul(gate_up: Buffer, out: Buffer, width: int) -> None: ...
 def cpu_rotate_and_store(
-    qkv: _Buffer, cos_sin: _Buffer, keys: _Buffer, values: _Buffer, slots: _Buffer, q_out: _Buffer,
-    q_norm: _Buffer | None, k_norm: _Buffer | None, eps: float, shape: tuple[int, int, int, int],
+    qkv: Buffer, cos_sin: Buffer, keys: Buffer, values: Buffer, slots: Buffer, q_out: Buffer,
+    q_norm: Buffer | None, k_norm: Buffer | None, eps: float, shape: tuple[int, int, int, int],
 ) -> None: ...
 def cpu_paged_attention(
-    q: _Buffer, keys: _Buffer, values: _Buffer, tables: _Buffer, starts: _Buffer, lengths: _Buffer, out: _Buffer,
+    q: Buffer, keys: Buffer, values: Buffer, tables: Buffer, starts: Buffer, lengths: Buffer, out: Buffer,
     shape: tuple[int, int, int, int, int], threads: int,
 ) -> None: ...
-def cpu_quantize_rows(x: _Buffer, out: _Buffer, scales: _Buffer) -> None: ...
+def cpu_quantize_rows(x: Buffer, out: Buffer, scales: Buffer) -> None: ...
 def cpu_dequantize_product(
-    sums: _Buffer, row_scales: _Buffer, column_scales: _Buffer, bias: _Buffer | None, out: _Buffer
+    sums: Buffer, row_scales: Buffer, column_scales: Buffer, bias: Buffer | None, out: Buffer
 ) -> None: ...
 def cpu_best_allowed(
-    logits: _Buffer, stride: int, vocab: int, masks: _Buffer | None, mask_words: int, mask_rows: _Buffer,
-    token_ids: _Buffer, status: _Buffer, logprobs: _Buffer,
+    logits: Buffer, stride: int, vocab: int, masks: Buffer | None, mask_words: int, mask_rows: Buffer,
+    token_ids: Buffer, status: Buffer, logprobs: Buffer,
 ) -> None: ...
