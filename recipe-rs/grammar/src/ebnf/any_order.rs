@@ -21,6 +21,33 @@ pub struct AnyOrder {
 }
 
 impl AnyOrder {
+    /// The same over the items that are alive, renumbered; `None` when one that must come is not. Items
+    /// that need a dead one die too.
+    pub(crate) fn restricted(&self, alive: &mut [bool]) -> Option<AnyOrder> {
+        while let Some((item, _)) = self
+            .dependent
+            .iter()
+            .find(|(i, others)| alive[*i as usize] && others.iter().any(|&o| !alive[o as usize]))
+        {
+            alive[*item as usize] = false;
+        }
+        let number = |i: u32| alive[..i as usize].iter().filter(|a| **a).count() as u32;
+        let all = |list: &[u32]| {
+            list.iter()
+                .map(|&i| alive[i as usize].then(|| number(i)))
+                .collect::<Option<Vec<u32>>>()
+        };
+        let dependent = self.dependent.iter().filter(|(i, _)| alive[*i as usize]);
+        Some(AnyOrder {
+            required: all(&self.required)?,
+            dependent: dependent
+                .map(|(i, others)| Some((number(*i), all(others)?)))
+                .collect::<Option<_>>()?,
+            min: self.min,
+            max: self.max,
+        })
+    }
+
     /// Items that must come, given some: a fixpoint over the dependencies.
     pub(crate) fn needed(&self, seen: impl Fn(u32) -> bool) -> Vec<u32> {
         let mut needed: Vec<u32> = self.required.clone();

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use super::any_order::{AnyOrder, AnyOrderMachine};
-use super::tree::{Node, NodeIx, RuleIx, Tree, UNBOUNDED};
+use super::tree::{JsonForm, Node, NodeIx, RuleIx, Tree, UNBOUNDED};
 use crate::bytes::ByteSet;
 use crate::error::{GrammarError, Result};
 use crate::ir::{ExprId, GrammarBuilder, RuleId};
 use crate::regex::{self, CharSet, Encoding, Lowering, NodeId, Syntax, INFINITE};
 
-/// Turns the text of an embedded JSON Schema, and the number of the settings for it, into an expression
-/// of the builder.
-pub type EmbedJson<'a> = dyn FnMut(&mut GrammarBuilder, &str, u32) -> Result<ExprId> + 'a;
+/// Turns the text of an embedded JSON Schema into an expression of the builder; `None` when it matches
+/// nothing and the form allows that.
+pub type EmbedJson<'a> =
+    dyn FnMut(&mut GrammarBuilder, &str, JsonForm) -> Result<Option<ExprId>> + 'a;
 
 /// Deepest chain of rules that a difference or a lazy pattern may go through.
 const REGULAR_DEPTH: u32 = 200;
@@ -31,18 +32,44 @@ pub(crate) fn lower(
     let rules: Vec<RuleId> = tree.rules.iter().map(|r| b.rule(r.name.clone())).collect();
     let mut lowering = Lowering::new(Encoding::Utf8);
     let mut exprs: Vec<ExprId> = Vec::with_capacity(tree.nodes.len());
+    // Nodes that match nothing because a schema does not; rules are taken to match something.
+    let mut dead: Vec<bool> = Vec::with_capacity(tree.nodes.len());
     for (i, node) in tree.nodes.iter().enumerate() {
         b.budget().tick("rules of the grammar")?;
         let pick =
             |ids: &[NodeIx]| -> Vec<ExprId> { ids.iter().map(|&x| exprs[x as usize]).collect() };
+        let mut is_dead = match node {
+            Node::Seq(parts) => parts.iter().any(|&x| dead[x as usize]),
+            Node::Alt(parts) => !parts.is_empty() && parts.iter().all(|&x| dead[x as usize]),
+            Node::Repeat(x, min, _) => *min > 0 && dead[*x as usize],
+            _ => false,
+        };
         let expr = match node {
             Node::Seq(parts) => b.seq(&pick(parts)),
             Node::Alt(parts) => b.alt(&pick(parts)),
             Node::Repeat(x, min, max) => b.repeat(exprs[*x as usize], *min, bound(*max)),
             Node::Rule(r) => b.rule_ref(rules[*r as usize]),
             Node::Special(id) => b.special(*id),
-            Node::AnyOrder { items, rule } => any_order(b, &pick(items), rule)?,
-            Node::Json { schema, settings } => embed(b, schema, *settings)?,
+            Node::AnyOrder {
+                items,
+                rule,
+                context,
+            } => {
+                let mut alive: Vec<bool> = items.iter().map(|&x| !dead[x as usize]).collect();
+                let made =
+                    any_order(b, &pick(items), &mut alive, rule).map_err(|e| within(context, e))?;
+                is_dead = made.is_none();
+                made.unwrap_or_else(|| b.never())
+            }
+            Node::Json {
+                schema,
+                form,
+                context,
+            } => {
+                let made = embed(b, schema, *form).map_err(|e| within(context, e))?;
+                is_dead = made.is_none();
+                made.unwrap_or_else(|| b.never())
+            }
             _ => {
                 let node = Regular {
                     b,
@@ -56,6 +83,7 @@ pub(crate) fn lower(
             }
         };
         exprs.push(expr);
+        dead.push(is_dead);
     }
     for (rule, id) in tree.rules.iter().zip(&rules) {
         if let Some(body) = rule.body {
@@ -65,37 +93,67 @@ pub(crate) fn lower(
     Ok(b.rule_ref(rules[root as usize]))
 }
 
-fn any_order(b: &mut GrammarBuilder, items: &[ExprId], rule: &AnyOrder) -> Result<ExprId> {
-    let known = |i: &u32| (*i as usize) < items.len();
+/// An error with the spot's name in front of its message.
+fn within(context: &str, mut error: GrammarError) -> GrammarError {
+    if !context.is_empty() {
+        match &mut error {
+            GrammarError::Schema { message, .. } | GrammarError::Invalid { message } => {
+                *message = format!("{context}: {message}");
+            }
+            GrammarError::Limit { what, .. } => *what = format!("{context}: {what}"),
+            _ => {}
+        }
+    }
+    error
+}
+
+/// The items as one expression; `None` when no set of items that are alive will do.
+fn any_order(
+    b: &mut GrammarBuilder,
+    items: &[ExprId],
+    alive: &mut [bool],
+    rule: &AnyOrder,
+) -> Result<Option<ExprId>> {
     let named = rule
         .dependent
         .iter()
         .flat_map(|(i, others)| others.iter().chain([i]));
-    if !rule.required.iter().chain(named).all(known) {
+    if !rule
+        .required
+        .iter()
+        .chain(named)
+        .all(|i| (*i as usize) < items.len())
+    {
         return Err(GrammarError::invalid(
             "an item in any order is named that does not exist",
         ));
     }
-    let rules: Vec<RuleId> = items
+    let Some(rule) = rule.restricted(alive) else {
+        return Err(GrammarError::invalid(
+            "something that is required can have no value",
+        ));
+    };
+    let items: Vec<ExprId> = items
         .iter()
-        .enumerate()
-        .map(|(i, _)| b.rule(format!("item {i}")))
+        .zip(alive)
+        .filter(|(_, a)| **a)
+        .map(|(x, _)| *x)
         .collect();
-    for (id, body) in rules.iter().zip(items) {
+    let rules: Vec<RuleId> = (0..items.len())
+        .map(|i| b.rule(format!("item {i}")))
+        .collect();
+    for (id, body) in rules.iter().zip(&items) {
         b.define(*id, *body);
     }
-    let machine = AnyOrderMachine {
-        items: rules,
-        rule: rule.clone(),
-    };
+    let machine = AnyOrderMachine { items: rules, rule };
     if !machine.is_satisfiable() {
-        return Ok(b.never());
+        return Ok(None);
     }
     let start = AnyOrderMachine::start(items.len());
     let id = b.add_machine(Arc::new(machine));
     // An overestimate: completions take the way without items where there is one.
     let cost = 1_000 * (1 + items.len() as u64);
-    Ok(b.machine(id, &start, cost))
+    Ok(Some(b.machine(id, &start, cost)))
 }
 
 fn bound(max: u32) -> u32 {

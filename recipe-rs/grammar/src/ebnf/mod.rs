@@ -10,6 +10,7 @@
 mod any_order;
 mod check;
 mod gbnf;
+mod gbnf_chars;
 mod lower;
 #[cfg(test)]
 mod tests;
@@ -23,7 +24,7 @@ use crate::limits::Budget;
 pub use any_order::AnyOrder;
 pub use check::{Finding, FindingKind};
 pub use lower::EmbedJson;
-pub use tree::{Node, NodeIx, RuleIx, Tree, UNBOUNDED};
+pub use tree::{JsonForm, Node, NodeIx, RuleIx, Tree, UNBOUNDED};
 
 /// A grammar that compiled, and remarks about it.
 #[derive(Debug)]

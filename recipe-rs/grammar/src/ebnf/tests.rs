@@ -5,8 +5,9 @@ use crate::limits::Limits;
 
 fn compile(text: &str) -> Result<Compiled> {
     let specials = |name: &str| (name == "<eot>").then_some(7);
-    let mut embed =
-        |_: &mut GrammarBuilder, _: &str, _: u32| Err(GrammarError::invalid("no schemas here"));
+    let mut embed = |_: &mut GrammarBuilder, _: &str, _: JsonForm| {
+        Err(GrammarError::invalid("no schemas here"))
+    };
     compile_gbnf(
         text,
         "root",

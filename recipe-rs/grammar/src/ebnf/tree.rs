@@ -17,6 +17,18 @@ pub type RuleIx = u32;
 /// No upper bound of a repetition.
 pub const UNBOUNDED: u32 = u32::MAX;
 
+/// How a value of an embedded schema is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JsonForm {
+    /// As JSON; a schema that nothing satisfies is an error.
+    Value,
+    /// As JSON; a schema that nothing satisfies matches nothing.
+    ValueOrNothing,
+    /// Strings only, their characters as they are: no quotes, no escapes. Matches nothing when the schema
+    /// allows no string.
+    RawString,
+}
+
 /// One node of a rule's body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
@@ -40,8 +52,10 @@ pub enum Node {
     Json {
         /// The schema as JSON text.
         schema: String,
-        /// Which caller-defined settings apply (see [`super::EmbedJson`]).
-        settings: u32,
+        /// What is written.
+        form: JsonForm,
+        /// Put in front of the messages of the schema's errors.
+        context: String,
     },
     /// A special token, by id.
     Special(u32),
@@ -63,6 +77,8 @@ pub enum Node {
         items: Vec<NodeIx>,
         /// Which of them must come.
         rule: AnyOrder,
+        /// Put in front of messages.
+        context: String,
     },
 }
 
