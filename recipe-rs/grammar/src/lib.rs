@@ -30,6 +30,7 @@ pub mod engine;
 pub mod error;
 pub mod hash;
 pub mod ir;
+pub mod json_schema;
 pub mod limits;
 pub mod machine;
 pub mod regex;
