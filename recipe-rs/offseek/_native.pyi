@@ -412,21 +412,27 @@ class StreamProcessor:
         """Give up the stream; may be called again."""
 # ---- CPU kernels (recipe-rs/python/src/cpu); used through `offseek.kernels.cpu` ------------------------
 
-def cpu_add_rms_norm(residual: Buffer, delta: Buffer | None, weight: Buffer, eps: float, out: Buffer) -> None: ...
-def cpu_silu_mul(gate_up: Buffer, out: Buffer, width: int) -> None: ...
+from typing import Any as _Any
+
+from numpy.typing import NDArray as _NDArray
+
+_Array = _NDArray[_Any]
+
+def cpu_add_rms_norm(residual: _Array, delta: _Array | None, weight: _Array, eps: float, out: _Array) -> None: ...
+def cpu_silu_mul(gate_up: _Array, out: _Array, width: int) -> None: ...
 def cpu_rotate_and_store(
-    qkv: Buffer, cos_sin: Buffer, keys: Buffer, values: Buffer, slots: Buffer, q_out: Buffer,
-    q_norm: Buffer | None, k_norm: Buffer | None, eps: float, shape: tuple[int, int, int, int],
+    qkv: _Array, cos_sin: _Array, keys: _Array, values: _Array, slots: _Array, q_out: _Array,
+    q_norm: _Array | None, k_norm: _Array | None, eps: float, shape: tuple[int, int, int, int],
 ) -> None: ...
 def cpu_paged_attention(
-    q: Buffer, keys: Buffer, values: Buffer, tables: Buffer, starts: Buffer, lengths: Buffer, out: Buffer,
+    q: _Array, keys: _Array, values: _Array, tables: _Array, starts: _Array, lengths: _Array, out: _Array,
     shape: tuple[int, int, int, int, int], threads: int,
 ) -> None: ...
-def cpu_quantize_rows(x: Buffer, out: Buffer, scales: Buffer) -> None: ...
+def cpu_quantize_rows(x: _Array, out: _Array, scales: _Array) -> None: ...
 def cpu_dequantize_product(
-    sums: Buffer, row_scales: Buffer, column_scales: Buffer, bias: Buffer | None, out: Buffer
+    sums: _Array, row_scales: _Array, column_scales: _Array, bias: _Array | None, out: _Array
 ) -> None: ...
 def cpu_best_allowed(
-    logits: Buffer, stride: int, vocab: int, masks: Buffer | None, mask_words: int, mask_rows: Buffer,
-    token_ids: Buffer, status: Buffer, logprobs: Buffer,
+    logits: _Array, stride: int, vocab: int, masks: _Array | None, mask_words: int, mask_rows: _Array,
+    token_ids: _Array, status: _Array, logprobs: _Array,
 ) -> None: ...

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from offseek._errors import OffseekError
 from torch import Tensor
 
 from .config import EngineConfig
-from .errors import ConfigError, GrammarStateError, OutOfDeviceMemoryError
+from .errors import ConfigError, OutOfDeviceMemoryError
 from .kv_cache import BlockPool
 from .model_runner import ModelRunner
 from .request import FinishReason, GenerationRequest, RequestOutput
@@ -117,6 +118,9 @@ class LocalEngine:
         self._sequences[request.request_id] = sequence
         self._scheduler.waiting.append(sequence)
         self.stats.num_prompt_tokens += sequence.num_prompt
+        # Text that every answer begins with is computed together with the prompt.
+        if (last := self._append_forced(sequence)) is not None:
+            self._finished.append(last)
 
     def cancel(self, request_id: str) -> None:
         """Stop a request; the next step reports it as "cancelled". Unknown ids are ignored."""
@@ -131,6 +135,7 @@ class LocalEngine:
         """End the background thread. The engine cannot be used afterwards."""
         self._masks.close()
 
+    @torch.inference_mode()
     def step(self) -> list[RequestOutput]:
         """Advance every scheduled request; return what is new for each.
 
@@ -140,7 +145,7 @@ class LocalEngine:
         outputs, self._finished = self._finished, []
         if self.config.speculative_tokens:
             for sequence in self._scheduler.running:
-                propose_drafts(sequence, self.config.speculative_tokens)
+                propose_drafts(sequence, self.config.speculative_tokens, self.eos_token_ids)
         chunks = self._scheduler.schedule()
         if not chunks:
             return outputs
@@ -242,7 +247,7 @@ class LocalEngine:
                 return self._finish(sequence, "error", error=result.error)
             token, wanted = result.token_id, sequence.sampling.logprobs
             is_end = token in sequence.sampling.stop_token_ids or (
-                token in self.eos_token_ids and not sequence.sampling.ignore_eos
+                token in self.eos_token_ids and not (sequence.sampling.ignore_eos and sequence.grammar is None)
             )
             if is_end:
                 return self._finish(sequence, "stop")
@@ -254,19 +259,20 @@ class LocalEngine:
             agreed = j < len(drafts) and token == drafts[j]
             try:
                 finished = self._append(sequence, token)
-            except GrammarStateError as error:
+            except OffseekError as error:
                 return self._finish(sequence, "error", error=error)
             if finished is not None:
                 return self._finish(sequence, finished)
             if not agreed:
                 break
             sequence.num_computed += 1
-            self.stats.num_accepted_draft_tokens += 1
-        # Log probabilities need the logits of every token, so such requests decode forced tokens one by one.
-        if self.config.forced_tokens and sequence.grammar is not None and sequence.sampling.logprobs is None:
-            finished = self._append_forced(sequence)
-            if finished is not None:
-                return self._finish(sequence, finished)
+        if drafts:
+            sequence.lookup.learn(len(drafts), j)
+            self.stats.num_draft_tokens += len(drafts)
+            self.stats.num_accepted_draft_tokens += j
+        last = self._append_forced(sequence)
+        if last is not None:
+            return last
         sequence.publish_full_blocks(self._pool)
         return self._report(sequence)
 
@@ -283,17 +289,22 @@ class LocalEngine:
             return "stop"
         return "length" if sequence.num_generated >= sequence.max_tokens else None
 
-    def _append_forced(self, sequence: Sequence) -> FinishReason | None:
-        """Append every token the grammar forces; they are computed together in the next pass."""
-        assert sequence.grammar is not None
-        while forced := sequence.grammar.forced_tokens():
-            for token in forced:
-                if token in self.eos_token_ids:
-                    return "stop"
+    def _append_forced(self, sequence: Sequence) -> RequestOutput | None:
+        """Append every token the grammar forces; they are computed together in the next pass.
+
+        Returns the last output if that completes the sequence. Log probabilities need the logits of every token, so
+        requests that want them decode forced tokens one by one.
+        """
+        if not self.config.forced_tokens or sequence.grammar is None or sequence.sampling.logprobs is not None:
+            return None
+        try:
+            for token in sequence.grammar.forced_tokens():
                 finished = self._append(sequence, token)
                 self.stats.num_forced_tokens += 1
                 if finished is not None:
-                    return finished
+                    return self._finish(sequence, finished)
+        except OffseekError as error:
+            return self._finish(sequence, "error", error=error)
         return None
 
     def _report(self, sequence: Sequence) -> RequestOutput | None:
@@ -318,14 +329,14 @@ class LocalEngine:
             stop_cut_bytes=sequence.stop.cut_bytes if reason is not None else 0,
             error=error,
             prompt_tokens=sequence.num_prompt,
-            prompt_cache_hit_tokens=sequence.cache_hit_tokens,
+            prompt_cache_hit_tokens=sequence.cache_hit_tokens or 0,
         )
 
     def _finish(self, sequence: Sequence, reason: FinishReason, *, error: Exception | None = None) -> RequestOutput:
         """Take a sequence out of the engine and make its last output."""
         shown = sequence.stop.num_shown if sequence.stop.found is not None else sequence.num_generated
         output = self._output(sequence, max(shown, sequence.num_reported), reason, error)
-        self.stats.num_cached_tokens += sequence.cache_hit_tokens
+        self.stats.num_cached_tokens += sequence.cache_hit_tokens or 0
         self._scheduler.finish(sequence)
         del self._sequences[sequence.request.request_id]
         return output

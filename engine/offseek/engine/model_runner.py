@@ -59,7 +59,6 @@ class ModelRunner:
             max_query_len=max(chunk.num_tokens for chunk in chunks),
         )
 
-    @torch.inference_mode()
     def forward(self, batch: Batch) -> Tensor:
         """Return logits [len(batch.logit_rows), vocab]."""
         start = time.perf_counter()

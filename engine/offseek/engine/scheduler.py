@@ -96,10 +96,11 @@ class Scheduler:
 
     def _admit(self, sequence: Sequence, budget: int) -> bool:
         """Attach cached prefix blocks; False if the first chunk would not fit without preempting anyone."""
+        size = self.pool.block_size
         blocks, digest = self.pool.match_prefix(sequence.tokens)
-        cached = len(blocks) * self.pool.block_size
+        cached = len(blocks) * size
         first = min(len(sequence.tokens) - cached, budget)
-        needed = -(-(cached + first) // self.pool.block_size) - len(blocks)
+        needed = -(-(cached + first) // size) - len(blocks)
         # One spare block for each running sequence, or a full house would preempt at once.
         if needed + (len(self.running) if self.running else 0) > self.pool.num_free:
             self.pool.release(blocks)
@@ -107,8 +108,8 @@ class Scheduler:
         sequence.blocks = blocks
         sequence.num_computed = cached
         sequence.num_published, sequence.last_digest = len(blocks), digest
-        if sequence.num_generated == 0:
-            sequence.cache_hit_tokens = cached
+        if sequence.cache_hit_tokens is None:  # not when it comes back after preemption
+            sequence.cache_hit_tokens = min(cached, sequence.num_prompt // size * size)
         return True
 
     def preempt(self, sequence: Sequence) -> None:

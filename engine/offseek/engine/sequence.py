@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from .kv_cache import ROOT_DIGEST, BlockPool, chain_digest
 from .request import GenerationRequest, SamplingParams, TokenLogprobs
+from .speculative import PromptLookup
 from .stop import StopChecker
 from .structured import GrammarState
 
@@ -28,9 +29,9 @@ class Sequence:
     grammar: GrammarState | None = None
     num_computed: int = 0
     blocks: list[int] = field(default_factory=list)
-    cache_hit_tokens: int = 0
+    cache_hit_tokens: int | None = None  # set when first scheduled
     drafts: list[int] = field(default_factory=list)
-    draft_confidence: float = 1.0  # share of recent drafts that were accepted
+    lookup: PromptLookup = field(default_factory=PromptLookup)
     pending_logprobs: list[TokenLogprobs] = field(default_factory=list)
     num_reported: int = 0  # generated tokens already handed to the caller
     num_published: int = 0  # full blocks already made findable

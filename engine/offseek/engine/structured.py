@@ -22,10 +22,10 @@ class MatcherProtocol(Protocol):
     """What the engine needs of `offseek.grammars.Matcher`."""
 
     def fill_bitmask(self, out: NDArray[np.int32], /) -> None: ...
+    def fill_bitmask_draft(self, draft_tokens: Seq[int], out: NDArray[np.int32], /) -> int: ...
     def accept_token(self, token_id: int, /) -> bool: ...
-    def is_accepting(self) -> bool: ...
+    def validate_tokens(self, token_ids: Seq[int], /) -> int: ...
     def is_finished(self) -> bool: ...
-    def rollback(self, num_tokens: int, /) -> None: ...
     def forced_tokens(self) -> list[int]: ...
 
 
@@ -41,7 +41,7 @@ class GrammarState:
 
     def accept(self, token_id: int) -> None:
         """Advance by a token. Raises GrammarStateError if the matcher refuses it."""
-        if self.matcher.accept_token(token_id) is False:
+        if not self.matcher.accept_token(token_id):
             raise GrammarStateError(f"the grammar refused token {token_id}, which its bitmask allowed")
 
     def forced_tokens(self) -> list[int]:
@@ -50,42 +50,14 @@ class GrammarState:
 
     def cut_drafts(self, drafts: Seq[int]) -> list[int]:
         """Longest prefix of `drafts` that the grammar accepts; the state is left unchanged."""
-        kept: list[int] = []
-        try:
-            for token in drafts:
-                if self.matcher.is_finished() or not _accepts(self.matcher, token):
-                    break
-                kept.append(token)
-        finally:
-            if kept:
-                self.matcher.rollback(len(kept))
-        return kept
+        return list(drafts[: self.matcher.validate_tokens(list(drafts))])
 
     def fill(self, out: NDArray[np.int32], drafts: Seq[int]) -> None:
         """Fill bitmask rows [1 + len(drafts), words]: row j is the mask after the first j drafts."""
-        self.matcher.fill_bitmask(out[0])
-        accepted = 0
-        try:
-            for row, token in enumerate(drafts, start=1):
-                self.accept(token)
-                accepted += 1
-                if self.matcher.is_finished():
-                    out[row:] = 0
-                    break
-                self.matcher.fill_bitmask(out[row])
-        finally:
-            if accepted:
-                self.matcher.rollback(accepted)
-
-
-def _accepts(matcher: MatcherProtocol, token: int) -> bool:
-    """Accept a token or say False; real matchers may raise MatcherError instead of returning False."""
-    from offseek.grammars.errors import MatcherError
-
-    try:
-        return matcher.accept_token(token) is not False
-    except MatcherError:
-        return False
+        if drafts:
+            self.matcher.fill_bitmask_draft(list(drafts), out)
+        else:
+            self.matcher.fill_bitmask(out[0])
 
 
 @dataclass(frozen=True, slots=True)

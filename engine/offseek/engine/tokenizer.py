@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import pathlib
+import tempfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -198,9 +199,11 @@ class CheckpointTokenizer:
         """Vocabulary for `offseek.grammars.GrammarCompiler`; `vocab_size` is the width of the logits."""
         from offseek.grammars import Vocabulary
 
-        return Vocabulary.from_tokenizer_json(
-            self.backend.to_str(), eos_token_ids=list(self.eos_token_ids), vocab_size=vocab_size
-        )
+        # The grammars read a tokenizer file: they need its merges to spell forced text as the tokenizer would.
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "tokenizer.json"
+            self.backend.save(str(path))
+            return Vocabulary.from_tokenizer_file(path, eos_token_ids=list(self.eos_token_ids), vocab_size=vocab_size)
 
 
 def read_json(path: pathlib.Path) -> dict[str, Any]:

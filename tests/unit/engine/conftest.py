@@ -153,20 +153,28 @@ class ScriptedMatcher:
         bits[sorted(self._next())] = 1
         out[:] = np.packbits(bits, bitorder="little").view(np.int32)
 
+    def fill_bitmask_draft(self, draft_tokens: list[int], out: np.ndarray) -> int:  # type: ignore[type-arg]
+        out[:] = 0
+        probe = ScriptedMatcher(self.grammar, list(self.seen))
+        for row, token in enumerate(draft_tokens):
+            probe.fill_bitmask(out[row])
+            if not probe.accept_token(token):
+                return row
+        probe.fill_bitmask(out[len(draft_tokens)])
+        return len(draft_tokens)
+
     def accept_token(self, token_id: int) -> bool:
         if token_id == self.grammar.eos or token_id not in self._next():
             return False
         self.seen.append(token_id)
         return True
 
-    def is_accepting(self) -> bool:
-        return bytes(self.seen) in self.grammar.texts
+    def validate_tokens(self, token_ids: list[int]) -> int:
+        probe = ScriptedMatcher(self.grammar, list(self.seen))
+        return next((i for i, token in enumerate(token_ids) if not probe.accept_token(token)), len(token_ids))
 
     def is_finished(self) -> bool:
         return self._next() == {self.grammar.eos}
-
-    def rollback(self, num_tokens: int) -> None:
-        del self.seen[len(self.seen) - num_tokens :]
 
     def forced_tokens(self) -> list[int]:
         probe = ScriptedMatcher(self.grammar, list(self.seen))

@@ -112,7 +112,7 @@ def fixed_rows(product: Linear) -> Linear:
     def run(x: Tensor) -> Tensor:
         rows = len(x)
         padded = torch.nn.functional.pad(x, (0, 0, 0, -rows % FIXED_ROWS))
-        pieces = [product(piece) for piece in padded.split(FIXED_ROWS)]
+        pieces = [product(piece) for piece in torch.split(padded, FIXED_ROWS)]
         return (pieces[0] if len(pieces) == 1 else torch.cat(pieces))[:rows].contiguous()
 
     return run
