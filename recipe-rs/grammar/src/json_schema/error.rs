@@ -16,6 +16,8 @@ pub enum ErrorKind {
     Unsatisfiable,
     /// A compile or run limit was met.
     Limit,
+    /// The caller's cancel token was set.
+    Cancelled,
 }
 
 /// Facts of a limit that was met.
@@ -92,6 +94,21 @@ impl SchemaError {
     }
 }
 
+impl SchemaError {
+    /// From the clock or the cancel token.
+    pub(super) fn from_budget(e: GrammarError, pointer: &str) -> Self {
+        match e {
+            GrammarError::Limit {
+                what,
+                limit,
+                needed,
+                ..
+            } => Self::limit(pointer, &format!("compile time: {what}"), needed, limit),
+            other => Self::new(ErrorKind::Cancelled, pointer, other.to_string()),
+        }
+    }
+}
+
 impl std::fmt::Display for SchemaError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} at {}", self.message, self.pointer)
@@ -110,6 +127,7 @@ impl From<SchemaError> for GrammarError {
             limit,
         } = e;
         match (kind, limit) {
+            (ErrorKind::Cancelled, _) => GrammarError::Cancelled,
             (ErrorKind::Limit, Some(l)) => {
                 let which = if l.name.contains("nesting") {
                     LimitKind::SourceDepth

@@ -56,7 +56,9 @@ struct Partial {
 /// Clauses beyond this many in place of one choice are not worth it.
 const MAX_CLAUSES: usize = 16;
 /// Clauses of one shape (they are bits of a state word).
-pub(crate) const MAX_SHAPE_CLAUSES: usize = 30;
+const MAX_SHAPE_CLAUSES: usize = 64;
+/// The same for arrays.
+const MAX_ARRAY_CLAUSES: usize = 32;
 
 /// All shapes of one JSON type for a conjunction.
 ///
@@ -201,6 +203,17 @@ impl Expander<'_> {
                     "conditions on one object from anyOf, oneOf, not and if",
                     need,
                     MAX_SHAPE_CLAUSES as u64,
+                ));
+            }
+        }
+        if let Shape::Array(a) = &p.shape {
+            if a.clauses.len() > MAX_ARRAY_CLAUSES {
+                let (need, max) = (a.clauses.len() as u64, MAX_ARRAY_CLAUSES as u64);
+                return Err(SchemaError::limit(
+                    "",
+                    "conditions on one array from contains, anyOf, not and if",
+                    need,
+                    max,
                 ));
             }
         }

@@ -16,6 +16,8 @@ use crate::regex::{
 
 /// Positions of one pattern.
 const MAX_POSITIONS: usize = 200_000;
+/// Range borders looked at while making states.
+const MAX_WORK: usize = 8_000_000;
 /// States of one pattern's automaton.
 const MAX_STATES: usize = 40_000;
 
@@ -29,13 +31,63 @@ pub(crate) fn pattern(text: &str, pointer: &str) -> Result<CharDfa, SchemaError>
         ..Syntax::default()
     };
     let hir = parse(text, syntax).map_err(|e| pattern_error(e, text, pointer))?;
-    match searched(&hir) {
+    match language(&hir) {
         Ok(Some(dfa)) => Ok(dfa),
         Ok(None) => by_derivatives(&hir).map_err(|e| pattern_error(e, text, pointer)),
         Err(mut e) => {
             e.pointer = pointer.into();
             Err(e)
         }
+    }
+}
+
+/// The automaton of "matches somewhere"; `None` if the pattern needs derivatives.
+///
+/// Lookahead right after `^` is a condition on the whole text, so it becomes an intersection or a difference.
+fn language(hir: &Hir) -> Result<Option<CharDfa>, SchemaError> {
+    if let Some(dfa) = searched(hir)? {
+        return Ok(Some(dfa));
+    }
+    match hir {
+        Hir::Alt(parts) => {
+            let mut all = Vec::with_capacity(parts.len());
+            for p in parts {
+                match language(p)? {
+                    Some(d) => all.push(d),
+                    None => return Ok(None),
+                }
+            }
+            let all: Vec<&CharDfa> = all.iter().collect();
+            Ok(Some(CharDfa::union(&all, MAX_STATES, "the pattern")?))
+        }
+        Hir::Cat(parts) => {
+            let Some(Hir::Assert(Assertion::TextStart, span)) = parts.first() else {
+                return Ok(None);
+            };
+            let start = || Hir::Assert(Assertion::TextStart, span.clone());
+            let ahead = |p: &&Hir| matches!(p, Hir::Assert(Assertion::Ahead(..), _));
+            let conditions = parts[1..].iter().take_while(ahead).count();
+            if conditions == 0 {
+                return Ok(None);
+            }
+            let rest = [vec![start()], parts[1 + conditions..].to_vec()].concat();
+            let Some(base) = language(&Hir::Cat(rest))? else {
+                return Ok(None);
+            };
+            let mut signs = vec![(base, true)];
+            for p in &parts[1..=conditions] {
+                let Hir::Assert(Assertion::Ahead(sign, body), _) = p else {
+                    return Ok(None);
+                };
+                match language(&Hir::Cat(vec![start(), (**body).clone()]))? {
+                    Some(d) => signs.push((d, *sign)),
+                    None => return Ok(None),
+                }
+            }
+            let signs: Vec<(&CharDfa, bool)> = signs.iter().map(|(d, s)| (d, *s)).collect();
+            Ok(Some(CharDfa::product(&signs, MAX_STATES, "the pattern")?))
+        }
+        _ => Ok(None),
     }
 }
 
@@ -186,7 +238,7 @@ impl Nfa {
     }
 }
 
-/// The automaton of "matches somewhere"; `None` if the pattern needs the other way.
+/// The same for patterns whose only assertions are `^` and `$`.
 fn searched(hir: &Hir) -> Result<Option<CharDfa>, SchemaError> {
     let mut nfa = Nfa {
         moves: vec![Move::Match],
@@ -286,12 +338,12 @@ fn searched(hir: &Hir) -> Result<Option<CharDfa>, SchemaError> {
             }
         }
         work += events.len();
-        if work > 30_000_000 {
+        if work > MAX_WORK {
             return Err(SchemaError::limit(
                 "",
                 "work on the pattern's states",
                 work as u64,
-                30_000_000,
+                MAX_WORK as u64,
             ));
         }
         events.sort_unstable();
@@ -399,11 +451,11 @@ fn by_derivatives(hir: &Hir) -> Result<CharDfa, GrammarError> {
         }
         edges.push(out);
         at += 1;
-        if states.len() > MAX_STATES / 8 {
+        if states.len() > MAX_STATES / 20 {
             return Err(GrammarError::limit(
                 crate::error::LimitKind::RegexNodes,
                 "states of a pattern with lookaround",
-                MAX_STATES as u64 / 8,
+                MAX_STATES as u64 / 20,
                 states.len() as u64,
             ));
         }
@@ -451,6 +503,11 @@ mod tests {
             (r"^\p{Letter}+$", vec!["aé", "日本"], vec!["1", ""]),
             (r"^[^\u{1F600}]$", vec!["a"], vec!["\u{1F600}"]),
             (r"^(?!foo).*$", vec!["bar", "fo"], vec!["foobar", "foo"]),
+            (
+                r"^(?!.*(x|y))(?=.{2,3}$)[a-z]*$|^z$",
+                vec!["ab", "abc", "z"],
+                vec!["ax", "a", "abcd", "aby"],
+            ),
             (r"\bcat\b", vec!["a cat", "cat"], vec!["cats", "concat"]),
             ("$^", vec![""], vec!["a"]),
             ("a$b", vec![], vec!["ab", "a"]),

@@ -39,7 +39,10 @@ use shapes::{Kind, TermId, KINDS};
 use terms::{Terms, Walk, NEVER};
 
 use crate::bytes::ByteSet;
+use crate::engine::Grammar;
+use crate::error::{GrammarError, LimitKind};
 use crate::ir::{ExprId, GrammarBuilder};
+use crate::limits::Budget;
 use crate::regex::{CharSet, Encoding, Lowering};
 
 /// White space between the tokens of a JSON text.
@@ -74,8 +77,6 @@ pub struct Settings {
     pub max_products: u64,
     /// Alternatives of one sub-schema.
     pub max_shapes: usize,
-    /// Wall-clock milliseconds of one compile.
-    pub compile_ms: u64,
 }
 
 impl Default for Settings {
@@ -88,15 +89,50 @@ impl Default for Settings {
             dialect: None,
             relax: false,
             max_depth: 1000,
-            max_products: 300_000,
+            max_products: 100_000,
             max_shapes: 2_000,
-            compile_ms: 1_800,
         }
     }
 }
 
 /// A keyword that was left out: (JSON pointer, keyword).
 pub type Relaxed = (String, String);
+
+/// The grammar of a schema's instances, and the keywords left out (see [`add_to`]).
+///
+/// # Errors
+/// As [`add_to`], and what [`GrammarBuilder::finish`] may find.
+pub fn compile(
+    text: &str,
+    registry: &[(String, String)],
+    settings: &Settings,
+    budget: Budget,
+) -> crate::Result<(Grammar, Vec<Relaxed>)> {
+    let bytes = text.len() as u64
+        + registry
+            .iter()
+            .map(|(u, t)| (u.len() + t.len()) as u64)
+            .sum::<u64>();
+    if bytes > budget.limits.source_bytes {
+        let limit = budget.limits.source_bytes;
+        return Err(GrammarError::limit(
+            LimitKind::SourceBytes,
+            "schema and registry",
+            limit,
+            bytes,
+        ));
+    }
+    let settings = Settings {
+        max_depth: usize::try_from(budget.limits.source_depth)
+            .unwrap_or(usize::MAX)
+            .min(2_000),
+        max_products: budget.limits.products,
+        ..settings.clone()
+    };
+    let mut builder = GrammarBuilder::new(budget);
+    let (root, relaxed) = add_to(&mut builder, text, registry, &settings)?;
+    Ok((builder.finish(root)?, relaxed))
+}
 
 /// Adds the grammar of a schema's instances to a builder.
 ///
@@ -133,7 +169,7 @@ pub fn add_to(
     let byte_sets = byte_sets(&document, &langs);
     let terms = Terms::new(document, langs, settings.clone());
     let start = terms.schema(terms.document.root, true);
-    let mut w = Walk::new(settings);
+    let mut w = Walk::compile(settings, builder.budget().clone());
     if terms.cost(&mut w, start)? == NEVER {
         return Err(unsatisfiable(&terms));
     }
@@ -199,6 +235,7 @@ fn explore(terms: &Terms, w: &mut Walk, start: TermId) -> Result<(), SchemaError
     let mut seen = std::collections::HashSet::from([start]);
     let mut queue = vec![start];
     while let Some(t) = queue.pop() {
+        w.restart()?;
         let mut next: Vec<TermId> = Vec::new();
         for kind in KINDS {
             for &s in terms.shapes(w, t, kind)?.iter() {
@@ -216,6 +253,7 @@ fn explore(terms: &Terms, w: &mut Walk, start: TermId) -> Result<(), SchemaError
         }
     }
     for t in seen {
+        w.restart()?;
         terms.cost(w, t)?;
     }
     Ok(())

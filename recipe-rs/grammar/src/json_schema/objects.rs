@@ -88,7 +88,7 @@ pub(crate) struct ObjectState {
     /// Interned set of the other keys' texts.
     pub(crate) others: u32,
     /// Clauses met.
-    pub(crate) met: u32,
+    pub(crate) met: u64,
     /// In schema order: the rank that the next declared name must at least have.
     pub(crate) pos: u32,
     /// Declared names seen, as bits.
@@ -97,7 +97,13 @@ pub(crate) struct ObjectState {
 
 impl ObjectState {
     pub(crate) fn push_words(&self, out: &mut Vec<u32>) {
-        out.extend([self.n, self.others, self.met, self.pos]);
+        out.extend([
+            self.n,
+            self.others,
+            self.pos,
+            self.met as u32,
+            (self.met >> 32) as u32,
+        ]);
         out.extend(&self.seen);
     }
 
@@ -105,9 +111,9 @@ impl ObjectState {
         ObjectState {
             n: w[0],
             others: w[1],
-            met: w[2],
-            pos: w[3],
-            seen: w[4..].to_vec(),
+            met: u64::from(w[3]) | u64::from(w[4]) << 32,
+            pos: w[2],
+            seen: w[5..].to_vec(),
         }
     }
 
@@ -811,7 +817,7 @@ impl ObjectShape {
             after.pos = OFF;
         }
         // Events on this key, by term.
-        let mut monitors: Vec<(TermId, u32)> = Vec::new();
+        let mut monitors: Vec<(TermId, u64)> = Vec::new();
         for (i, c) in self
             .clauses
             .iter()
@@ -829,7 +835,7 @@ impl ObjectShape {
                 }
             }
         }
-        let mut leaves: Vec<(TermId, u32)> = vec![(base, st.met)];
+        let mut leaves: Vec<(TermId, u64)> = vec![(base, st.met)];
         for (term, bits) in monitors {
             let mut next = Vec::new();
             for (leaf, met) in leaves {

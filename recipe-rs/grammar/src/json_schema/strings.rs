@@ -335,9 +335,8 @@ impl StringShape {
                         }
                         for e in d.edges(q as u32) {
                             let t = &mut next[e.target as usize];
-                            *t = t.saturating_add(
-                                way.saturating_mul(u64::from(e.high - e.low + 1)),
-                            );
+                            *t =
+                                t.saturating_add(way.saturating_mul(u64::from(e.high - e.low + 1)));
                         }
                     }
                     ways = next;

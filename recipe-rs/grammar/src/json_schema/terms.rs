@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock, RwLock};
-use std::time::{Duration, Instant};
 
 use super::arrays::ArrayShape;
 use super::ast::{Document, LangId};
@@ -18,6 +17,7 @@ use super::objects::ObjectShape;
 use super::shapes::{Atom, Kind, Shape, TermId, FALSE, KINDS, TRUE};
 use super::strings::StringShape;
 use super::Settings;
+use crate::limits::Budget;
 
 /// No value: the cost of an empty term.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -88,44 +88,62 @@ pub(crate) struct Walk {
     expanding: Vec<(TermId, Kind)>,
     steps: u64,
     max_steps: u64,
-    deadline: Option<Instant>,
+    budget: Option<Budget>,
 }
 
 impl Walk {
-    pub(crate) fn new(settings: &Settings) -> Self {
+    /// For a question asked while a text is read: bounded by steps alone.
+    pub(super) fn new(settings: &Settings) -> Self {
         Walk {
             costing: HashMap::new(),
             low: usize::MAX,
             expanding: Vec::new(),
             steps: 0,
             max_steps: settings.max_products,
-            deadline: Some(Instant::now() + Duration::from_millis(settings.compile_ms)),
+            budget: None,
+        }
+    }
+
+    /// For a compile: bounded by the budget's clock and cancel token too.
+    pub(super) fn compile(settings: &Settings, budget: Budget) -> Self {
+        Walk {
+            budget: Some(budget),
+            ..Walk::new(settings)
+        }
+    }
+
+    /// Starts a new question.
+    pub(super) fn restart(&mut self) -> Result<(), SchemaError> {
+        self.steps = 0;
+        self.check_time("", "#")
+    }
+
+    fn check_time(&self, what: &str, pointer: &str) -> Result<(), SchemaError> {
+        match &self.budget {
+            None => Ok(()),
+            Some(b) => b
+                .check_time(what)
+                .map_err(|e| SchemaError::from_budget(e, pointer)),
         }
     }
 
     /// Counts one unit of work of a product construction.
-    pub(crate) fn tick(&mut self, what: &str, pointer: &str) -> Result<(), SchemaError> {
+    pub(super) fn tick(&mut self, what: &str, pointer: &str) -> Result<(), SchemaError> {
         self.steps += 1;
         if self.steps > self.max_steps {
+            let name = format!("combinations of sub-schemas under {what}");
             return Err(SchemaError::limit(
                 pointer,
-                &format!("combinations of sub-schemas under {what}"),
+                &name,
                 self.steps,
                 self.max_steps,
             ));
         }
-        if self.steps % 64 == 0 {
-            if let Some(d) = self.deadline {
-                let now = Instant::now();
-                if now > d {
-                    return Err(SchemaError::limit(
-                        pointer,
-                        "compile time in ms (combinations of sub-schemas)",
-                        self.steps,
-                        self.max_steps,
-                    ));
-                }
-            }
+        if self.steps & 63 == 0 {
+            self.check_time(
+                &format!("combinations of sub-schemas under {what}"),
+                pointer,
+            )?;
         }
         Ok(())
     }
