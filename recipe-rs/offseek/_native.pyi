@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from typing import Literal, final
+from typing import Any, Literal, final
 
 from typing_extensions import Buffer
 
@@ -436,3 +436,159 @@ def cpu_best_allowed(
     logits: _Array, stride: int, vocab: int, masks: _Array | None, mask_words: int, mask_rows: _Array,
     token_ids: _Array, status: _Array, logprobs: _Array,
 ) -> None: ...
+
+# ---- grammars (recipe-rs/grammar) --------------------------------------------------------------------------
+
+@final
+class Vocabulary:
+    """A tokenizer's vocabulary, prepared once for masks; immutable, shared freely between threads.
+
+    tokens: the bytes of each id, in order. special_token_ids: matched by id only, where a grammar names them; EOS
+    ids are special too. vocab_size: padded width of the logits, at least the number of tokens (the default).
+
+    Raises GrammarError for ids out of range.
+    """
+
+    def __new__(
+        cls,
+        tokens: Sequence[bytes],
+        *,
+        special_token_ids: Sequence[int] = (),
+        eos_token_ids: Sequence[int] = (),
+        vocab_size: int | None = None,
+    ) -> Vocabulary: ...
+    @staticmethod
+    def from_tokenizer_file(
+        path: str | os.PathLike[str],
+        *,
+        eos_token_ids: Sequence[int],
+        vocab_size: int | None = None,
+        cache: str | os.PathLike[str] | None = None,
+    ) -> Vocabulary:
+        """Read a `tokenizer.json`; every entry of `added_tokens` is special, whatever its flag says.
+
+        cache: a directory in which the prepared vocabulary is kept by content and read back the next time.
+
+        Raises OSError, or GrammarError when the file is not such a tokenizer.
+        """
+    @staticmethod
+    def from_bytes(data: bytes) -> Vocabulary:
+        """What `to_bytes` gave. Raises GrammarError for damaged data."""
+    def to_bytes(self) -> bytes: ...
+    def token_bytes(self, token_id: int) -> bytes:
+        """Bytes of a token; empty for special ones and ids without a token."""
+    def is_special(self, token_id: int) -> bool: ...
+    def spell(self, text: bytes) -> list[int] | None:
+        """Tokens whose bytes join to `text`, each as long as possible; None when they cannot."""
+    @property
+    def eos_token_ids(self) -> list[int]: ...
+    @property
+    def vocab_size(self) -> int:
+        """Padded width of the logits."""
+    @property
+    def num_words(self) -> int:
+        """int32 words of a bitmask row: ceil(vocab_size / 32)."""
+    @property
+    def nbytes(self) -> int: ...
+    def __len__(self) -> int: ...
+
+@final
+class CompiledGrammar:
+    """A grammar tied to a vocabulary; shared freely between threads. Made by `GrammarCompiler`."""
+
+    def matcher(self) -> Matcher:
+        """A matcher before any token."""
+    @property
+    def vocabulary(self) -> Vocabulary: ...
+    @property
+    def nbytes(self) -> int:
+        """Memory of the engine that its matchers share, in bytes, roughly."""
+
+@final
+class Matcher:
+    """The state of one text. Calls are serialised by a lock of its own and run without the interpreter lock.
+
+    All calls raise GrammarLimitError when a step hits a limit; the matcher then repeats the error until it is
+    rolled back or reset.
+    """
+
+    def fill_bitmask(self, out: Any, row: int = 0) -> None:
+        """Write the mask of the next token: bit `t % 32` of word `t // 32` is 1 exactly when token `t` may follow.
+
+        out: int32 numpy array or CPU tensor [words] or [rows, words], C-contiguous, words >= num_words; words past
+        the vocabulary are cleared. The EOS bits are set exactly when the text may end; after EOS only they are.
+
+        Raises TypeError, ValueError or IndexError for memory that does not fit.
+        """
+    def fill_bitmask_draft(self, draft_tokens: Sequence[int], out: Any) -> int:
+        """Write 1 + k rows along a draft of k tokens, without moving: row `i` is the mask after `i` of them.
+
+        Returns how many draft tokens the grammar allows; rows after the first that is not allowed are zero.
+        """
+    def accept_token(self, token_id: int) -> bool:
+        """Take one token; False, and nothing changes, when it may not follow."""
+    def accept_tokens(self, token_ids: Sequence[int]) -> int:
+        """Take tokens until one may not follow; the number taken."""
+    def validate_tokens(self, token_ids: Sequence[int]) -> int:
+        """How many of the tokens may follow, one after the other; nothing changes."""
+    def is_accepting(self) -> bool:
+        """Whether the text may end here."""
+    def is_finished(self) -> bool:
+        """Whether the text must end here: EOS was taken, or nothing else may follow."""
+    def rollback(self, num_tokens: int) -> None:
+        """Undo the last tokens (EOS counts as one). Raises MatcherError when there are fewer."""
+    def reset(self) -> None:
+        """Back to the start."""
+    def fork(self) -> Matcher:
+        """An independent matcher in the same state."""
+    def shortest_completion(self) -> list[int]:
+        """Token ids (without EOS) that lead from here to the end of a full match on a short way."""
+    def forced_tokens(self, *, max_tokens: int = 64) -> list[int]:
+        """The tokens that must come next, in the tokenizer's own tokenisation.
+
+        The last ones are held back where a longer token could cover the border. A vocabulary that was not read from a
+        `tokenizer.json` gives only tokens that are each the single one in the mask.
+        """
+    def forced_bytes(self, *, max_bytes: int = 4096) -> bytes:
+        """The bytes that must come next, as far as only one can each time."""
+    def allowed_tokens(self) -> list[int]:
+        """The ids in the mask, ascending; for looking at small masks."""
+    @property
+    def token_ids(self) -> list[int]:
+        """The tokens taken so far, without EOS."""
+    @property
+    def grammar(self) -> CompiledGrammar: ...
+    def __copy__(self) -> Matcher: ...
+
+@final
+class CancelToken:
+    """Stops a compile from another thread."""
+
+    def __new__(cls) -> CancelToken: ...
+    def cancel(self) -> None: ...
+    @property
+    def is_cancelled(self) -> bool: ...
+
+def fill_bitmask_batch(matchers: Sequence[Matcher], out: Any, *, threads: int = 1) -> None:
+    """Fill row `i` of `out` (int32 [rows, words], as in `Matcher.fill_bitmask`) for matcher `i`.
+
+    threads: worker threads that share the rows. Raises MatcherError when a matcher occurs twice.
+    """
+
+def grammar_limits() -> list[tuple[str, int]]:
+    """Names and default values of all limits."""
+
+def compile_regex(
+    vocab: Vocabulary,
+    pattern: str,
+    *,
+    search: bool,
+    ecma: bool,
+    ignore_case: bool,
+    multi_line: bool,
+    dot_all: bool,
+    verbose: bool,
+    limits: Sequence[tuple[str, int]],
+    cancel: CancelToken | None,
+) -> CompiledGrammar:
+    """See `GrammarCompiler.compile_regex`."""

@@ -24,7 +24,9 @@
 //! one id; a step by one byte is a table look-up once made. The invariant under all masks: machines and
 //! regular expressions are trimmed, so a configuration is empty exactly when nothing can complete it.
 
+pub mod batch;
 pub mod bytes;
+mod complete;
 pub mod ebnf;
 pub mod engine;
 pub mod error;
@@ -33,7 +35,10 @@ pub mod ir;
 pub mod json_schema;
 pub mod limits;
 pub mod machine;
+pub mod mask;
+pub mod matcher;
 pub mod regex;
+pub mod vocab;
 
 pub use bytes::{ByteClasses, ByteSet};
 pub use engine::Grammar;
@@ -41,3 +46,5 @@ pub use error::{GrammarError, LimitKind, Result};
 pub use ir::{Expr, ExprId, GrammarBuilder, RuleId};
 pub use limits::{Budget, CancelToken, Limits};
 pub use machine::{Body, Callee, Cx, Finish, Machine, MachineId, Moves, Successors};
+pub use matcher::{CompiledGrammar, Matcher};
+pub use vocab::Vocabulary;

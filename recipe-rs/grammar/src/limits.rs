@@ -51,6 +51,39 @@ impl Default for Limits {
     }
 }
 
+macro_rules! by_name {
+    ($($name:ident),*) => {
+        impl Limits {
+            /// Set a limit by its name; `false` when there is none of that name.
+            pub fn set(&mut self, name: &str, value: u64) -> bool {
+                match name {
+                    $(stringify!($name) => self.$name = value,)*
+                    _ => return false,
+                }
+                true
+            }
+
+            /// All limits with their names.
+            pub fn all(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name)),*]
+            }
+        }
+    };
+}
+by_name!(
+    source_bytes,
+    source_depth,
+    regex_nodes,
+    rules,
+    states,
+    threads,
+    stack_depth,
+    emptiness_search,
+    products,
+    bytes,
+    compile_ms
+);
+
 /// Set from any thread to stop a compile.
 #[derive(Clone, Debug, Default)]
 pub struct CancelToken(Arc<AtomicBool>);

@@ -82,6 +82,7 @@ pub struct Engine {
     rows: Vec<u32>,
     exact_steps: FxHashMap<(u32, u8), u32>,
     expansions: FxHashMap<Frame, Arc<Expansion>>,
+    returns: FxHashMap<u32, ConfigId>,
     start: ConfigId,
     scratch: Scratch,
 }
@@ -114,6 +115,7 @@ impl Engine {
             rows: Vec::new(),
             exact_steps: FxHashMap::default(),
             expansions: FxHashMap::default(),
+            returns: FxHashMap::default(),
             start: DEAD,
             scratch: Scratch::default(),
         };
@@ -303,6 +305,116 @@ impl Engine {
         out.sort_unstable();
         out.dedup();
         out
+    }
+
+    /// Whether the engine has outgrown its bounds, so that a fresh one should take over.
+    pub(crate) fn is_full(&self) -> bool {
+        let l = &self.grammar.limits;
+        let states = self.configs.len() + self.nodes.len() + self.payloads.len();
+        // The exact size is only summed up now and then.
+        states as u64 * 2 > l.states || (states > 20_000 && self.bytes() as u64 > l.bytes)
+    }
+
+    pub(crate) fn node(&self, id: u32) -> Node {
+        self.nodes[id as usize]
+    }
+
+    pub(crate) fn payload(&self, state: u32) -> &[u32] {
+        self.payloads.get(state)
+    }
+
+    pub(crate) fn intern_payload(&mut self, words: &[u32]) -> u32 {
+        self.payloads.intern(words)
+    }
+
+    // ------------------------------------------------------------ for masks
+
+    /// Whether some thread has returned to the bottom sentinel.
+    #[inline]
+    pub(crate) fn has_escaped(&self, config: ConfigId) -> bool {
+        self.configs[config.0 as usize].escaped
+    }
+
+    /// Top frames of a configuration with their parent sets.
+    pub(crate) fn threads(&self, config: ConfigId) -> Vec<(Frame, u32)> {
+        let list = self.configs[config.0 as usize].nodes;
+        self.lists
+            .get(list)
+            .iter()
+            .map(|&id| self.nodes[id as usize])
+            .map(|n| (n.frame, n.parents))
+            .collect()
+    }
+
+    /// The configuration of one frame alone, above a sentinel; what it may do without reading is left out.
+    pub(crate) fn single(&mut self, frame: Frame, sentinel: u32) -> ConfigId {
+        let parents = self.lists.intern(&[sentinel]);
+        self.single_above(frame, parents)
+    }
+
+    /// The configuration of one frame alone, above a parent set.
+    pub(crate) fn single_above(&mut self, frame: Frame, parents: u32) -> ConfigId {
+        let (live, exact) = match frame.kind {
+            Frame::NETWORK => (ByteSet::EMPTY, false),
+            Frame::REGEX => (self.regex.first_bytes(NodeId(frame.state)), false),
+            _ => {
+                let expansion = self.expansion(frame);
+                (expansion.live, expansion.exact)
+            }
+        };
+        if live.is_empty() {
+            return DEAD;
+        }
+        let id = self.intern_node(frame, parents);
+        let list = self.lists.intern(&[id]);
+        self.intern_config(list, false, false, live, exact)
+    }
+
+    /// The configuration after a frame above `parents` has ended.
+    pub(crate) fn returned(&mut self, parents: u32) -> Result<ConfigId> {
+        if let Some(&known) = self.returns.get(&parents) {
+            return Ok(known);
+        }
+        self.scratch_clear();
+        self.pop(parents);
+        let config = self.close()?;
+        self.returns.insert(parents, config);
+        Ok(config)
+    }
+
+    /// A frame that behaves alike for the next `horizon` bytes.
+    pub(crate) fn saturate(&mut self, frame: Frame, horizon: u32) -> Frame {
+        match frame.kind {
+            Frame::NETWORK => frame,
+            Frame::REGEX => Frame {
+                state: self.regex.saturate(NodeId(frame.state), horizon).0,
+                ..frame
+            },
+            kind => {
+                let machine = self.machine(kind);
+                let payload = self.payloads.get(frame.state).to_vec();
+                match machine.saturate(&mut Cx { engine: self }, &payload, horizon) {
+                    Some(words) => Frame {
+                        state: self.payloads.intern(&words),
+                        ..frame
+                    },
+                    None => frame,
+                }
+            }
+        }
+    }
+
+    /// A hash that determines the frame's language across grammars, if there is one.
+    pub(crate) fn fingerprint(&mut self, frame: Frame) -> Option<Fingerprint> {
+        match frame.kind {
+            Frame::NETWORK => None,
+            Frame::REGEX => Some(self.regex.fingerprint(NodeId(frame.state))),
+            kind => {
+                let machine = self.machine(kind);
+                let payload = self.payloads.get(frame.state).to_vec();
+                machine.fingerprint(&mut Cx { engine: self }, &payload)
+            }
+        }
     }
 
     // ------------------------------------------------------------ closure
@@ -533,7 +645,7 @@ impl Engine {
         ConfigId(id)
     }
 
-    fn start_frame(&mut self, start: &Start) -> Frame {
+    pub(crate) fn start_frame(&mut self, start: &Start) -> Frame {
         match start {
             Start::Network(state) => Frame {
                 kind: Frame::NETWORK,
@@ -554,7 +666,7 @@ impl Engine {
         }
     }
 
-    fn callee_frame(&mut self, callee: &Callee) -> Frame {
+    pub(crate) fn callee_frame(&mut self, callee: &Callee) -> Frame {
         match callee {
             Callee::Rule(rule) => {
                 let grammar = Arc::clone(&self.grammar);
@@ -571,7 +683,7 @@ impl Engine {
         }
     }
 
-    fn machine(&self, kind: u32) -> Arc<dyn Machine> {
+    pub(crate) fn machine(&self, kind: u32) -> Arc<dyn Machine> {
         Arc::clone(&self.grammar.machines[kind as usize - 2])
     }
 

@@ -7,6 +7,7 @@
 
 mod core;
 mod counter;
+mod finish;
 mod intern;
 mod network;
 
@@ -18,6 +19,7 @@ use crate::limits::Limits;
 use crate::machine::Machine;
 use crate::regex::Arena;
 
+pub(crate) use self::core::BOTTOM;
 pub use self::core::{ConfigId, Cx, Engine, DEAD};
 pub(crate) use network::{compile_rules, Network};
 

@@ -52,8 +52,8 @@ pub(crate) struct NetState {
     pub(crate) accept: bool,
     pub(crate) calls: Vec<(Start, u32)>,
     pub(crate) specials: Vec<(u32, u32)>,
-    /// Bytes to the end of the rule on the shortest way, `u64::MAX` if there is none.
-    pub(crate) cost: u64,
+    /// First edge of the shortest way to the rule's end: index into `calls`, or past them into `specials`.
+    pub(crate) best: u32,
 }
 
 impl NetState {
@@ -626,16 +626,27 @@ impl Compiler<'_> {
             for (i, edges) in a.edges.iter().enumerate() {
                 let mut state = NetState {
                     accept: a.accept[i],
-                    cost: costs[base[rule] as usize + i],
                     ..NetState::default()
                 };
+                let mut best = u64::MAX;
+                let mut best_special = None;
                 for (symbol, to) in edges {
                     let next = base[rule] + to;
                     if costs[next as usize] == u64::MAX {
                         continue;
                     }
+                    let (other, factor, fixed) = self.edge_cost(symbol, &base);
+                    let other = other.map_or(0, |o| costs[o as usize]);
+                    let cost = costs[next as usize]
+                        .saturating_add(other.saturating_mul(factor))
+                        .saturating_add(fixed);
+                    let better = cost < best;
                     let start = match symbol {
                         Symbol::Special(token) => {
+                            if better {
+                                best = cost;
+                                best_special = Some(state.specials.len() as u32);
+                            }
                             state.specials.push((*token, next));
                             continue;
                         }
@@ -653,8 +664,16 @@ impl Compiler<'_> {
                         }
                     };
                     if start != Start::Dead {
+                        if better {
+                            best = cost;
+                            best_special = None;
+                            state.best = state.calls.len() as u32;
+                        }
                         state.calls.push((start, next));
                     }
+                }
+                if let Some(i) = best_special {
+                    state.best = state.calls.len() as u32 + i;
                 }
                 states.push(state);
             }
@@ -670,6 +689,19 @@ impl Compiler<'_> {
             root: root_start,
             root_nullable,
         })
+    }
+
+    /// What an edge costs: the start of a rule (whose cost counts so many times) and a fixed part.
+    fn edge_cost(&self, symbol: &Symbol, base: &[u32]) -> (Option<u32>, u64, u64) {
+        match symbol {
+            Symbol::Special(_) => (None, 1, 1),
+            Symbol::Regex(n) => (None, 1, self.b.regex.rough_length(*n).max(1)),
+            Symbol::Rule(r) => (Some(base[*r as usize]), 1, 1),
+            Symbol::Machine(m, _, c) => match self.counter_bodies.get(m) {
+                Some((body, min)) => (Some(base[body.0 as usize]), u64::from(*min).max(1), 1),
+                None => (None, 1, (*c).max(1)),
+            },
+        }
     }
 
     /// Shortest way from each state to the end of its rule, by Knuth's algorithm.
