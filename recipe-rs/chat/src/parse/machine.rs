@@ -173,16 +173,16 @@ impl Machine {
             Marker::new(&[(thinking_end, true)], true),
             Go(SkipToContent),
         );
-        self.set(Reasoning, [end_of_reasoning].into_iter().chain(open()));
+        self.set(Reasoning, open().into_iter().chain([end_of_reasoning]));
         self.set(
             Content,
             stops
                 .iter()
                 .cloned()
-                .chain(stray_end(Content))
-                .chain(open()),
+                .chain(open())
+                .chain(stray_end(Content)),
         );
-        let before = stray_end(JsonBefore).into_iter().chain(open()).chain([
+        let before = open().into_iter().chain(stray_end(JsonBefore)).chain([
             (plain("```json\n"), Go(JsonInside)),
             (plain("```\n"), Go(JsonInside)),
             (plain("{"), Bracket("{")),
