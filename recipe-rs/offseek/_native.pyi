@@ -375,6 +375,54 @@ class MessagesResponse:
         """None: the last event ends the stream."""
 
 @final
+class ToolCallReport:
+    """What recover mode says about one tool call of the output."""
+
+    @property
+    def index(self) -> int | None:
+        """Index of the call in the response; None when malformed."""
+    @property
+    def name(self) -> str | None:
+        """Name of the tool as far as it was readable."""
+    @property
+    def arguments(self) -> str | None:
+        """JSON text of the object handed out; None when malformed."""
+    @property
+    def status(self) -> Literal["well_formed", "repaired", "malformed"]:
+        """A malformed call is no call of the response; its text stayed in the answer or reasoning."""
+    @property
+    def repairs(self) -> list[str]:
+        """Names of the repairs, see the table in `docs/parsing.md`."""
+    @property
+    def problems(self) -> list[str]:
+        """Why it is malformed; else an unknown tool name, or how the arguments do not fit the declared schema."""
+    @property
+    def raw(self) -> str:
+        """The text of the call as the model wrote it."""
+
+@final
+class PartialJson:
+    """Reads one JSON document that is still growing. `AnswerParser` adds the type at the end.
+
+    Linear in the text; `value` costs its own size. At most 127 levels deep.
+    """
+
+    def __new__(cls) -> PartialJson: ...
+    def push(self, text: str) -> None:
+        """Read more text. Raises AnswerError (a ValueError) where it cannot be JSON any more."""
+    @property
+    def value(self) -> Any:
+        """The document so far, as new objects; None before it begins (see `started`)."""
+    @property
+    def started(self) -> bool:
+        """Whether there is a value; tells a null from nothing."""
+    @property
+    def complete(self) -> bool:
+        """Whether the document has ended; a number at the top level ends only with `finish`."""
+    def finish(self) -> Any:
+        """The whole document. Raises AnswerError if it is not complete."""
+
+@final
 class StreamProcessor:
     """Turns the chunks of one stream into the events of the generator's protocol.
 
@@ -395,6 +443,9 @@ class StreamProcessor:
     @property
     def state(self) -> str:
         """Name of the parser's state, such as `reasoning` or `string_value`; for diagnostics."""
+    @property
+    def call_reports(self) -> list[ToolCallReport]:
+        """What recover mode found out about the calls decided so far, in order; empty without recover mode."""
     def push(
         self, chunk: InferenceChunk
     ) -> list[ChatCompletionChunk | ResponsesStreamEvent | MessagesStreamEvent]:

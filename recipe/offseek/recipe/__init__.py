@@ -10,6 +10,7 @@ from offseek._native import (
     MessagesResponse,
     MessagesStreamEvent,
     ParsingOptions,
+    PartialJson,
     PromptUsage,
     ResponsesChunkGenerator,
     ResponsesEcho,
@@ -20,9 +21,12 @@ from offseek._native import (
     StreamProcessor,
     ThinkingInitialStage,
     Tokenizer,
+    ToolCallReport,
 )
+from offseek.recipe.answers import AnswerParser, iter_answer
 
 __all__ = [
+    "AnswerParser",
     "ChatCompletionChunk",
     "ChatCompletionChunkGenerator",
     "ChatCompletionResponse",
@@ -32,6 +36,7 @@ __all__ = [
     "MessagesResponse",
     "MessagesStreamEvent",
     "ParsingOptions",
+    "PartialJson",
     "PromptUsage",
     "ResponsesChunkGenerator",
     "ResponsesEcho",
@@ -42,4 +47,6 @@ __all__ = [
     "StreamProcessor",
     "ThinkingInitialStage",
     "Tokenizer",
+    "ToolCallReport",
+    "iter_answer",
 ]

@@ -52,6 +52,10 @@ class StreamError(RecipeError, RuntimeError):
     """The stream processor was used out of turn, or got a chunk that it cannot decode."""
 
 
+class AnswerError(RecipeError, ValueError):
+    """A JSON answer is blank, is not JSON, or does not fit the type that was asked for (then `__cause__` says how)."""
+
+
 class ImageError(RecipeError):
     """Images of a request cannot be resolved, fetched or preprocessed, or exceed its limits.
 

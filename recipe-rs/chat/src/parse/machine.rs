@@ -89,6 +89,8 @@ pub(crate) struct Machine {
     /// Stop on the first skipped line feed (a stop sequence is exactly one line feed): its index.
     line_feed_stop: Option<usize>,
     content_state: State,
+    /// Text around JSON output becomes nothing instead of spaces, which would depend on chunk borders.
+    drops_text_around_json: bool,
     state: State,
     held: Held,
     waiting: Option<Fixed>,
@@ -127,6 +129,7 @@ impl Machine {
                 .filter(|_| !options.parse_json_output),
             stops,
             content_state,
+            drops_text_around_json: options.recover,
             state,
             held: Held::default(),
             waiting: None,
@@ -393,7 +396,7 @@ impl Machine {
                 self.emit(Cow::Owned(text), logprobs, sink);
             }
         }
-        let logprobs = self.held.last().and_then(|p| p.logprobs.clone());
+        let logprobs = self.held.front().and_then(|p| p.logprobs.clone());
         let action = self.actions[self.state as usize][found.marker];
         self.held.cut(end);
         self.before = Before::Match;
@@ -453,6 +456,7 @@ impl Machine {
         match self.state {
             State::Reasoning => sink.reasoning(text.into_owned(), logprobs),
             State::Content | State::JsonInside => sink.content(text, logprobs),
+            State::JsonBefore | State::JsonAfter if self.drops_text_around_json => {}
             State::JsonBefore | State::JsonAfter => sink.content(Cow::Borrowed(" "), logprobs),
             State::Name => self.name.push_str(&text),
             State::Key | State::JsonValue => sink.tool_args(self.num_calls - 1, text),
@@ -466,6 +470,22 @@ impl Machine {
             State::SkipToReasoning | State::SkipToContent | State::Between => {}
             State::Invoke | State::Type | State::End => {}
         }
+    }
+
+    /// Whether the text is reasoning at this point.
+    pub(crate) fn is_reasoning(&self) -> bool {
+        matches!(self.state, State::SkipToReasoning | State::Reasoning)
+    }
+
+    /// Whether the text is inside JSON output, where no markup is looked for.
+    pub(crate) fn is_inside_json(&self) -> bool {
+        self.state == State::JsonInside
+    }
+
+    /// Release what is held although more may come: something else stands after it.
+    pub(crate) fn release_held(&mut self, sink: &mut impl CoreSink) {
+        self.finish(sink);
+        self.sets[self.state as usize].reset();
     }
 
     /// End of the stream: held pieces come out by the rules of the current state.

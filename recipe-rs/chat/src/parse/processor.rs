@@ -8,6 +8,7 @@ use super::chunk::{FinishReason, InferenceChunk, PromptUsage, TokenLogprob};
 use super::decode::{Decoder, Logprobs, Piece, TokenSource};
 use super::machine::{CoreSink, Machine};
 use super::marker::Class;
+use super::recover::{CallReport, DeclaredTools, End, Recoverer};
 use crate::inference::ParsingOptions;
 
 /// A chunk that cannot be taken. The wording is that of the official package.
@@ -99,6 +100,10 @@ pub trait Generator {
     fn tool_start(&mut self, index: usize, name: String, out: &mut Vec<Self::Event>);
     /// See [`CoreSink::tool_args`].
     fn tool_args(&mut self, index: usize, fragment: Cow<'static, str>, out: &mut Vec<Self::Event>);
+    /// The tools that calls are compared with in recover mode; `None` if they are not known.
+    fn declared_tools(&self) -> Option<&DeclaredTools> {
+        None
+    }
     /// The events with which every stream ends.
     fn finish(&mut self, outcome: &Outcome, out: &mut Vec<Self::Event>);
 }
@@ -139,10 +144,56 @@ enum Life {
     Closed,
 }
 
+/// The two ways to read the output.
+#[derive(Debug)]
+enum Parser {
+    Exact(Box<Machine>),
+    Recover(Box<Recoverer>),
+}
+
+impl Parser {
+    fn push(&mut self, piece: Piece, sink: &mut impl CoreSink) -> Option<String> {
+        let Piece {
+            text,
+            class,
+            logprobs,
+            ..
+        } = piece;
+        match self {
+            Self::Exact(machine) => machine.push(text, class, logprobs, sink).map(str::to_owned),
+            Self::Recover(recoverer) => recoverer.push(text, class, logprobs, sink),
+        }
+    }
+
+    /// Release what is held. Returns a stop sequence that matched only now.
+    fn finish(&mut self, ending: &Ending, sink: &mut impl CoreSink) -> Option<String> {
+        match self {
+            Self::Exact(machine) => {
+                machine.finish(sink);
+                None
+            }
+            Self::Recover(recoverer) => {
+                let end = match ending {
+                    Ending::Backend(FinishReason::Length | FinishReason::ContentFilter) => End::Cut,
+                    _ => End::Whole,
+                };
+                recoverer.finish(end, sink)
+            }
+        }
+    }
+
+    fn num_calls(&self) -> usize {
+        match self {
+            Self::Exact(machine) => machine.num_calls(),
+            Self::Recover(recoverer) => recoverer.num_calls(),
+        }
+    }
+}
+
 /// Parses one stream into the events of the generator's protocol.
 pub struct StreamProcessor<G: Generator> {
     generator: G,
-    machine: Machine,
+    parser: Parser,
     decoder: Option<Decoder>,
     tokenizer: Option<Arc<dyn TokenSource>>,
     reasoning_text: String,
@@ -158,9 +209,16 @@ impl<G: Generator> StreamProcessor<G> {
         options: &ParsingOptions,
         tokenizer: Option<Arc<dyn TokenSource>>,
     ) -> Self {
+        let parser = match options.recover {
+            true => Parser::Recover(Box::new(Recoverer::new(
+                options,
+                generator.declared_tools().cloned(),
+            ))),
+            false => Parser::Exact(Box::new(Machine::new(options))),
+        };
         Self {
             generator,
-            machine: Machine::new(options),
+            parser,
             decoder: tokenizer.clone().map(Decoder::new),
             counts_reasoning: options.thinking_initial_stage.is_some() && tokenizer.is_some(),
             tokenizer,
@@ -177,7 +235,18 @@ impl<G: Generator> StreamProcessor<G> {
 
     /// Name of the parser's current state, for diagnostics.
     pub fn state_name(&self) -> &'static str {
-        self.machine.state_name()
+        match &self.parser {
+            Parser::Exact(machine) => machine.state_name(),
+            Parser::Recover(recoverer) => recoverer.state_name(),
+        }
+    }
+
+    /// What recover mode found out about the calls so far; empty without recover mode.
+    pub fn call_reports(&self) -> &[CallReport] {
+        match &self.parser {
+            Parser::Exact(_) => &[],
+            Parser::Recover(recoverer) => recoverer.reports(),
+        }
     }
 
     /// Process one chunk and append its events to `out`.
@@ -311,10 +380,7 @@ impl<G: Generator> StreamProcessor<G> {
             reasoning_text: self.counts_reasoning.then_some(&mut self.reasoning_text),
             out,
         };
-        let stop = self
-            .machine
-            .push(piece.text, piece.class, piece.logprobs, &mut sink)
-            .map(str::to_owned);
+        let stop = self.parser.push(piece, &mut sink);
         match stop {
             Some(stop) => {
                 self.complete(Ending::StopSequence(stop), false, out);
@@ -324,7 +390,7 @@ impl<G: Generator> StreamProcessor<G> {
         }
     }
 
-    fn complete(&mut self, ending: Ending, flush: bool, out: &mut Vec<G::Event>) {
+    fn complete(&mut self, mut ending: Ending, flush: bool, out: &mut Vec<G::Event>) {
         if self.life == Life::Fresh {
             self.start(None, out);
         }
@@ -335,7 +401,9 @@ impl<G: Generator> StreamProcessor<G> {
                 reasoning_text: self.counts_reasoning.then_some(&mut self.reasoning_text),
                 out,
             };
-            self.machine.finish(&mut sink);
+            if let Some(stop) = self.parser.finish(&ending, &mut sink) {
+                ending = Ending::StopSequence(stop);
+            }
         }
         if let (true, Some(tokenizer)) = (self.counts_reasoning, &self.tokenizer) {
             let text = std::mem::take(&mut self.reasoning_text);
@@ -343,7 +411,7 @@ impl<G: Generator> StreamProcessor<G> {
         }
         let outcome = Outcome {
             ending,
-            has_tool_calls: self.machine.num_calls() > 0,
+            has_tool_calls: self.parser.num_calls() > 0,
             usage: self.usage,
         };
         self.generator.finish(&outcome, out);

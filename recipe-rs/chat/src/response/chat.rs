@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::call_id::{call_id, Environment};
 use super::write::{field, integer, logprob_array, string_or_null};
 use crate::json::write_string;
+use crate::parse::recover::DeclaredTools;
 use crate::parse::{Ending, FinishReason, Generator, Logprobs, Outcome, PromptUsage, Usage};
 
 /// What all chunks of a stream have in common.
@@ -58,6 +59,8 @@ pub struct ChatCompletionChunk {
 pub struct ChatGenerator {
     head: Arc<Head>,
     environment: Box<dyn Environment>,
+    /// See [`Generator::declared_tools`].
+    pub(super) declared_tools: Option<DeclaredTools>,
     has_reasoning: bool,
 }
 
@@ -85,6 +88,7 @@ impl ChatGenerator {
         Self {
             head: Arc::new(head),
             environment,
+            declared_tools: None,
             has_reasoning: false,
         }
     }
@@ -142,6 +146,10 @@ impl Generator for ChatGenerator {
         out: &mut Vec<ChatCompletionChunk>,
     ) {
         out.push(self.chunk(Delta::ToolArgs { index, fragment }));
+    }
+
+    fn declared_tools(&self) -> Option<&DeclaredTools> {
+        self.declared_tools.as_ref()
     }
 
     fn finish(&mut self, outcome: &Outcome, out: &mut Vec<ChatCompletionChunk>) {

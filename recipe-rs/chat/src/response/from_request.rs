@@ -4,6 +4,7 @@ use super::call_id::Environment;
 use super::echo::EchoJson;
 use super::{ChatGenerator, MessagesGenerator, ResponsesGenerator};
 use crate::inference::ConvertedRequest;
+use crate::parse::recover::DeclaredTools;
 use crate::request::responses::ResponsesTool;
 
 impl ChatGenerator {
@@ -18,14 +19,16 @@ impl ChatGenerator {
         let stage = request.parsing_options.thinking_initial_stage;
         let starts_in_reasoning = stage.is_some_and(|s| s.starts_in_reasoning());
         let null_usage = !request.stream || request.include_usage;
-        Self::new(
+        let mut generator = Self::new(
             id,
             model,
             thinking,
             starts_in_reasoning,
             null_usage,
             environment,
-        )
+        );
+        generator.declared_tools = Some(DeclaredTools::of_request(request));
+        generator
     }
 }
 
@@ -43,8 +46,9 @@ impl ResponsesGenerator {
             _ => None,
         });
         let thinking = request.conversation.thinking_mode;
-        let generator = Self::new(id, model, thinking, custom_tools.collect(), environment)
+        let mut generator = Self::new(id, model, thinking, custom_tools.collect(), environment)
             .with_namespaces(request.namespace_tool_map.clone());
+        generator.declared_tools = Some(DeclaredTools::of_request(request));
         match &request.echo {
             Some(echo) => generator.with_echo(EchoJson::from(echo)),
             None => generator,
@@ -60,6 +64,9 @@ impl MessagesGenerator {
         model: String,
         environment: Box<dyn Environment>,
     ) -> Self {
-        Self::new(id, model, request.conversation.thinking_mode, environment)
+        let thinking = request.conversation.thinking_mode;
+        let mut generator = Self::new(id, model, thinking, environment);
+        generator.declared_tools = Some(DeclaredTools::of_request(request));
+        generator
     }
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::call_id::{call_id, Environment};
 use super::write::{field, integer, string_or_null};
 use crate::json::Value;
+use crate::parse::recover::DeclaredTools;
 use crate::parse::{Ending, FinishReason, Generator, Logprobs, Outcome, PromptUsage};
 
 #[derive(Clone, Debug)]
@@ -82,6 +83,8 @@ pub struct MessagesGenerator {
     thinking: bool,
     signature: Option<String>,
     environment: Box<dyn Environment>,
+    /// See [`Generator::declared_tools`].
+    pub(super) declared_tools: Option<DeclaredTools>,
     has_reasoning: bool,
     prompt: PromptUsage,
     open: Option<Open>,
@@ -102,6 +105,7 @@ impl MessagesGenerator {
             thinking,
             signature: None,
             environment,
+            declared_tools: None,
             has_reasoning: false,
             prompt: PromptUsage::default(),
             open: None,
@@ -229,6 +233,10 @@ impl Generator for MessagesGenerator {
         out: &mut Vec<MessagesEvent>,
     ) {
         self.delta(BlockDelta::Json(fragment), out);
+    }
+
+    fn declared_tools(&self) -> Option<&DeclaredTools> {
+        self.declared_tools.as_ref()
     }
 
     fn finish(&mut self, outcome: &Outcome, out: &mut Vec<MessagesEvent>) {

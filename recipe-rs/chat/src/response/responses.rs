@@ -9,6 +9,7 @@ use super::custom_tool::InputReader;
 use super::echo::EchoJson;
 use super::items::{write_reasoning_part, write_text_part, Item, Kind, OutputText};
 use super::write::{field, integer, logprob_array};
+use crate::parse::recover::DeclaredTools;
 use crate::parse::{Ending, FinishReason, Generator, Logprobs, Outcome, PromptUsage, Usage};
 
 /// What all response objects of a stream have in common.
@@ -91,6 +92,8 @@ pub struct ResponsesGenerator {
     /// Composed function name to (namespace, local name).
     namespaces: BTreeMap<String, (String, String)>,
     environment: Box<dyn Environment>,
+    /// See [`Generator::declared_tools`].
+    pub(super) declared_tools: Option<DeclaredTools>,
     has_reasoning: bool,
     sequence_number: u64,
     output: Vec<Item>,
@@ -118,6 +121,7 @@ impl ResponsesGenerator {
             custom_tools,
             namespaces: BTreeMap::new(),
             environment,
+            declared_tools: None,
             has_reasoning: false,
             sequence_number: 0,
             output: Vec::new(),
@@ -426,6 +430,10 @@ impl Generator for ResponsesGenerator {
             }
             None => {}
         }
+    }
+
+    fn declared_tools(&self) -> Option<&DeclaredTools> {
+        self.declared_tools.as_ref()
     }
 
     fn finish(&mut self, outcome: &Outcome, out: &mut Vec<ResponsesEvent>) {

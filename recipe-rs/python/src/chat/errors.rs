@@ -71,3 +71,8 @@ pub(crate) fn consumed(what: &str) -> PyErr {
 pub(crate) fn stream_error(py: Python<'_>, error: &offseek_chat::parse::StreamError) -> PyErr {
     chat_error(py, ChatError::Stream(error.to_string()))
 }
+
+/// `AnswerError`: the answer is not the JSON that was asked for.
+pub(crate) fn answer_error(py: Python<'_>, message: &str) -> PyErr {
+    raise!(py, "AnswerError", (message.to_owned(),))
+}

@@ -3,6 +3,7 @@
 #[allow(dead_code)] // used as the request and encoding classes land
 mod errors;
 mod parsing_options;
+mod partial_json;
 mod response;
 mod special;
 mod stream;
@@ -25,6 +26,8 @@ fn init_parsing(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<stream::InferenceFinishReason>()?;
     m.add_class::<stream::InferenceChunk>()?;
     m.add_class::<stream::StreamProcessor>()?;
+    m.add_class::<stream::ToolCallReport>()?;
+    m.add_class::<partial_json::PartialJson>()?;
     m.add_class::<response::ResponsesEcho>()?;
     m.add_class::<response::ChatCompletionChunkGenerator>()?;
     m.add_class::<response::ResponsesChunkGenerator>()?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use offseek_chat::parse::recover::{CallReport, CallStatus};
 use offseek_chat::parse::{self, Generator, TokenLogprob, TokenSource};
 use offseek_chat::response::{ChatGenerator, MessagesGenerator, ResponsesGenerator};
 use pyo3::exceptions::PyTypeError;
@@ -167,6 +168,64 @@ impl InferenceChunk {
     }
 }
 
+/// What recover mode says about one tool call.
+#[pyclass(frozen, module = "offseek._native")]
+pub(crate) struct ToolCallReport(CallReport);
+
+#[pymethods]
+impl ToolCallReport {
+    #[getter]
+    fn index(&self) -> Option<usize> {
+        self.0.index
+    }
+
+    #[getter]
+    fn name(&self) -> Option<&str> {
+        self.0.name.as_deref()
+    }
+
+    #[getter]
+    fn arguments(&self) -> Option<&str> {
+        self.0.arguments.as_deref()
+    }
+
+    #[getter]
+    fn status(&self) -> &'static str {
+        match self.0.status {
+            CallStatus::WellFormed => "well_formed",
+            CallStatus::Repaired => "repaired",
+            CallStatus::Malformed => "malformed",
+        }
+    }
+
+    #[getter]
+    fn repairs(&self) -> Vec<&'static str> {
+        self.0.repairs.clone()
+    }
+
+    #[getter]
+    fn problems(&self) -> Vec<String> {
+        self.0.problems.clone()
+    }
+
+    #[getter]
+    fn raw(&self) -> &str {
+        &self.0.raw
+    }
+
+    fn __repr__(&self) -> String {
+        let CallReport {
+            index,
+            name,
+            repairs,
+            problems,
+            ..
+        } = &self.0;
+        let status = self.status();
+        format!("ToolCallReport(index={index:?}, name={name:?}, status={status:?}, repairs={repairs:?}, problems={problems:?})")
+    }
+}
+
 /// A processor and the buffer its events pass through.
 struct Stream<G: Generator> {
     processor: parse::StreamProcessor<G>,
@@ -272,6 +331,11 @@ impl StreamProcessor {
     #[getter]
     fn state(&self) -> &'static str {
         with_stream!(&self.0, s => s.processor.state_name())
+    }
+
+    #[getter]
+    fn call_reports(&self) -> Vec<ToolCallReport> {
+        with_stream!(&self.0, s => s.processor.call_reports().iter().cloned().map(ToolCallReport).collect())
     }
 
     fn push<'py>(
