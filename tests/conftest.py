@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import pathlib
 
+# Before anything loads torch: idle OpenMP threads must not spin on shared cores.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent

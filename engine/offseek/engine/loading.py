@@ -21,7 +21,7 @@ from .llm import LocalEngine
 from .model_runner import ModelRunner
 from .models.config import ModelConfig, config_from_gguf, config_from_hf
 from .models.install import DEFAULT_MODEL, KNOWN_MODELS, model_path
-from .models.operations import CpuOperations, Operations
+from .models.operations import CpuOperations, CudaOperations, Operations
 from .models.transformer import KVCache, Transformer
 from .models.weights import TensorSource, gguf_source, safetensors_source
 from .tokenizer import CheckpointTokenizer, read_json
@@ -112,7 +112,7 @@ def load_engine(
     cache = KVCache.allocate(shape, num_blocks=num_blocks, block_size=size, dtype=ops.cache_dtype, device=place)
     tokenizer = checkpoint.tokenizer
     engine = LoadedEngine(
-        ModelRunner(model, cache, block_size=size),
+        ModelRunner(model, cache, block_size=size, max_blocks=-(-context_length // size)),
         BlockPool(num_blocks=num_blocks, block_size=size, reuse_prefixes=settings.prefix_cache),
         settings,
         context_length=min(context_length, num_blocks * size),
@@ -131,6 +131,8 @@ def load_engine(
 def _operations(device: torch.device, dtype: DType, shape: ModelConfig, *, deterministic: bool) -> Operations:
     if device.type == "cpu" and dtype in ("float32", "int8") and shape.head_dim % 16 == 0:
         return CpuOperations(dtype=dtype, deterministic=deterministic)
+    if device.type == "cuda":
+        return CudaOperations(device=device, dtype=dtype, deterministic=deterministic)
     if deterministic:
         raise ConfigError(
             f"deterministic mode is not supported for {dtype} on {device.type} with head_dim {shape.head_dim}",

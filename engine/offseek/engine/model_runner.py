@@ -1,9 +1,14 @@
-"""Turns scheduled chunks into one flat forward pass and gives back logits rows. Owns the model and the KV tensors."""
+"""Turns scheduled chunks into one flat forward pass and gives back logits rows. Owns the model and the KV tensors.
+
+On CUDA small passes (decoding) are replayed from CUDA graphs, one per padded number of tokens, so that a pass costs one
+launch; padding rows write to no slot and attend to nothing.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence as Seq
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,58 +19,174 @@ from torch import Tensor
 from .models.transformer import Batch, KVCache, Transformer
 from .scheduler import ScheduledChunk
 
+#: Token counts of recorded graphs; larger passes run op by op.
+GRAPH_SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 512)
+#: Rows of an attention tile for decoding (and for everything in deterministic mode), and for prefill.
+SMALL_TILE, LARGE_TILE = 16, 64
+
+
+@dataclass(frozen=True, slots=True)
+class HostBatch:
+    """A pass laid out in numpy, as `Batch` describes it; `flat` is int64 [3, n]: token ids, positions, slots."""
+
+    flat: NDArray[np.int64]
+    tables: NDArray[np.int32]
+    starts: NDArray[np.int32]
+    lengths: NDArray[np.int32]
+    logit_rows: NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class RecordedPass:
+    """A CUDA graph with its static inputs and output."""
+
+    graph: torch.cuda.CUDAGraph
+    flat: Tensor
+    tasks: Tensor
+    logits: Tensor
+
 
 class ModelRunner:
-    """Runs forward passes. Not thread-safe."""
+    """Runs forward passes. Not thread-safe.
 
-    def __init__(self, model: Transformer, cache: KVCache, *, block_size: int) -> None:
+    max_blocks: blocks of the longest sequence, the width of block tables in CUDA graphs.
+    """
+
+    def __init__(self, model: Transformer, cache: KVCache, *, block_size: int, max_blocks: int = 1) -> None:
         self.model = model
         self.cache = cache
         self.block_size = block_size
         self.device = model.ops.device
         self.forward_s = 0.0
+        self._max_blocks = max_blocks
+        self._graphs: dict[int, RecordedPass] = {}
+        self._graph_tables: Tensor | None = None
 
-    def prepare(self, chunks: Seq[ScheduledChunk]) -> Batch:
+    def prepare(self, chunks: Seq[ScheduledChunk]) -> HostBatch:
         """Lay the chunks' tokens side by side; logits are wanted for last tokens and the drafts after them."""
         total = sum(chunk.num_tokens for chunk in chunks)
-        tokens, positions, slots = (np.zeros(total, np.int64) for _ in range(3))
+        flat = np.zeros((3, total), np.int64)
+        tokens, positions, slots = flat
         starts = np.zeros(len(chunks) + 1, np.int32)
         lengths = np.zeros(len(chunks), np.int32)
         tables = np.zeros((len(chunks), max(len(c.sequence.blocks) for c in chunks)), np.int32)
         wanted: list[int] = []
+        start = 0
         for index, chunk in enumerate(chunks):
-            sequence, start = chunk.sequence, starts[index]
-            stop = start + chunk.num_tokens
-            first, last = sequence.num_computed, sequence.num_computed + chunk.num_tokens
+            sequence = chunk.sequence
+            stop, first = start + chunk.num_tokens, sequence.num_computed
+            last = first + chunk.num_tokens
             known = sequence.tokens[first:last]
             tokens[start:stop] = known + sequence.drafts[: chunk.num_tokens - len(known)]
             positions[start:stop] = range(first, last)
             tables[index, : len(sequence.blocks)] = sequence.blocks
-            slots[start:stop] = (
-                tables[index, positions[start:stop] // self.block_size].astype(np.int64) * self.block_size
-                + positions[start:stop] % self.block_size
-            )
             starts[index + 1], lengths[index] = stop, last
             if chunk.reaches_end:
                 wanted += range(stop - 1 - len(sequence.drafts), stop)
-        return Batch(
-            token_ids=self._place(tokens),
-            positions=self._place(positions),
-            slots=self._place(slots),
-            block_tables=self._place(tables),
-            query_starts=self._place(starts),
-            context_lens=self._place(lengths),
-            logit_rows=self._place(np.array(wanted, np.int64)),
-            max_query_len=max(chunk.num_tokens for chunk in chunks),
-        )
+            start = stop
+        owner = np.repeat(np.arange(len(chunks)), np.diff(starts))
+        slots[:] = tables[owner, positions // self.block_size].astype(np.int64) * self.block_size
+        slots += positions % self.block_size
+        return HostBatch(flat, tables, starts, lengths, np.array(wanted, np.int64))
 
-    def forward(self, batch: Batch) -> Tensor:
-        """Return logits [len(batch.logit_rows), vocab]."""
+    def forward(self, host: HostBatch) -> Tensor:
+        """Return logits [len(host.logit_rows), vocab] and store this pass's keys and values."""
         start = time.perf_counter()
-        logits = self.model.forward(batch, self.cache)
+        total = host.flat.shape[1]
+        if self.device.type == "cuda" and total <= GRAPH_SIZES[-1] and host.tables.shape[0] <= GRAPH_SIZES[-1]:
+            logits = self._replay(host)
+        else:
+            logits = self.model.forward(self._place_batch(host), self.cache)
         self.forward_s += time.perf_counter() - start
         return logits
 
+    def _place_batch(self, host: HostBatch) -> Batch:
+        tasks, tile = None, SMALL_TILE
+        if self.device.type == "cuda":
+            # One height of tiles for every pass makes attention batch-invariant; higher ones suit prefill better.
+            tile = self._small_tile() if self.model.ops.deterministic else max(self._small_tile(), LARGE_TILE)
+            tasks = self._place(self._tasks(host, tile))
+        flat = self._place(host.flat)
+        return Batch(
+            token_ids=flat[0],
+            positions=flat[1],
+            slots=flat[2],
+            block_tables=self._place(host.tables),
+            query_starts=self._place(host.starts),
+            context_lens=self._place(host.lengths),
+            logit_rows=self._place(host.logit_rows),
+            tasks=tasks,
+            tile_rows=tile,
+        )
+
+    def _small_tile(self) -> int:
+        """A tile holds at least the query heads of one key/value head."""
+        group = self.model.config.num_heads // self.model.config.num_kv_heads
+        return max(SMALL_TILE, 1 << (group - 1).bit_length())
+
+    def _tasks(self, host: HostBatch, tile_rows: int) -> NDArray[np.int32]:
+        """Attention work for tiles of `tile_rows` rows: int32 [4, num_tasks]."""
+        config = self.model.config
+        tokens = tile_rows // (config.num_heads // config.num_kv_heads)
+        counts = np.diff(host.starts)
+        per_sequence = -(-counts // tokens)
+        sequence = np.repeat(np.arange(len(counts)), per_sequence)
+        within = (np.arange(len(sequence)) - np.repeat(np.cumsum(per_sequence) - per_sequence, per_sequence)) * tokens
+        count = np.minimum(tokens, counts[sequence] - within)
+        position = host.lengths[sequence] - counts[sequence] + within
+        return np.stack([sequence, host.starts[sequence] + within, count, position]).astype(np.int32)
+
+    def _replay(self, host: HostBatch) -> Tensor:
+        """Run a small pass through its CUDA graph, recording that first if need be."""
+        total = host.flat.shape[1]
+        size = next(s for s in GRAPH_SIZES if s >= total)
+        recorded = self._graphs.get(size) or self._record(size)
+        flat = np.zeros((3, size), np.int64)
+        flat[:, :total] = host.flat
+        flat[2, total:] = -1
+        counts = np.diff(host.starts)
+        tasks = np.zeros((4, size), np.int32)
+        tasks[0, :total] = np.repeat(np.arange(len(counts)), counts)
+        tasks[1, :total] = np.arange(total)
+        tasks[2, :total] = 1
+        tasks[3, :total] = host.flat[1]
+        assert self._graph_tables is not None
+        recorded.flat.copy_(self._pinned(flat), non_blocking=True)
+        recorded.tasks.copy_(self._pinned(tasks), non_blocking=True)
+        rows, width = host.tables.shape
+        self._graph_tables[:rows, :width].copy_(self._pinned(host.tables), non_blocking=True)
+        recorded.graph.replay()
+        if len(host.logit_rows) == total:
+            return recorded.logits[:total]
+        return recorded.logits[self._place(host.logit_rows)]
+
+    def _record(self, size: int) -> RecordedPass:
+        flat = torch.zeros(3, size, dtype=torch.int64, device=self.device)
+        flat[2] = -1
+        tasks = torch.zeros(4, size, dtype=torch.int32, device=self.device)
+        if self._graph_tables is None:
+            shape = (GRAPH_SIZES[-1], self._max_blocks)
+            self._graph_tables = torch.zeros(shape, dtype=torch.int32, device=self.device)
+        batch = Batch(
+            token_ids=flat[0], positions=flat[1], slots=flat[2], block_tables=self._graph_tables,
+            query_starts=tasks[0], context_lens=tasks[0], logit_rows=None, tasks=tasks, tile_rows=self._small_tile(),
+        )  # fmt: skip
+        stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(stream):  # compiles the kernels and lets the libraries allocate
+            self.model.forward(batch, self.cache)
+        torch.cuda.current_stream(self.device).wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        pool = next(iter(self._graphs.values())).graph.pool() if self._graphs else None
+        with torch.cuda.graph(graph, pool=pool):
+            logits = self.model.forward(batch, self.cache)
+        self._graphs[size] = RecordedPass(graph, flat, tasks, logits)
+        return self._graphs[size]
+
+    def _pinned(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).pin_memory()
+
     def _place(self, array: NDArray[Any]) -> Tensor:
-        tensor = torch.from_numpy(array)
-        return tensor.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else tensor
+        if self.device.type == "cuda":
+            return self._pinned(array).to(self.device, non_blocking=True)
+        return torch.from_numpy(array)

@@ -83,13 +83,16 @@ class Sampler:
                 top_k=words[3],
                 seed=keys[0],
                 position=keys[1],
+                filters=any(s.temperature > 0 and (s.top_k > 0 or s.top_p < 1 or s.min_p > 0) for s in settings),
             ),
             bitmask=bitmask,
             bitmask_rows=words[4] if bitmask is not None else None,
             penalties=self._penalties(rows),
             vocab_size=min(self.vocab_size, logits.shape[1]),
         )
-        ids, logprobs, status = out.token_ids.tolist(), out.logprobs.tolist(), out.status.tolist()
+        # one transfer, hence one wait for the device
+        back = torch.stack([out.token_ids.int(), out.status, out.logprobs.view(torch.int32)]).cpu()
+        ids, status, logprobs = back[0].tolist(), back[1].tolist(), back[2].view(torch.float32).tolist()
         self.sample_s += time.perf_counter() - start
         return [
             RowResult(token, logprob, _row_error(code, row) if code != STATUS_OK else None)

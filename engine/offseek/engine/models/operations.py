@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
-from offseek.kernels import cpu, reference
+from offseek.kernels import reference
 from torch import Tensor
 
 from ..config import DType
@@ -71,6 +71,9 @@ class CpuOperations(Operations):
 
     def __init__(self, *, dtype: DType, deterministic: bool = False) -> None:
         super().__init__(device=torch.device("cpu"), dtype=dtype, deterministic=deterministic)
+        from offseek.kernels import cpu  # needs the native extension, which CUDA does not
+
+        self._cpu = cpu
         self._int8 = dtype == "int8"
 
     def linear(self, weight: Tensor, bias: Tensor | None) -> Linear:
@@ -86,21 +89,55 @@ class CpuOperations(Operations):
         return fixed_rows(product) if self.deterministic else product
 
     def add_rms_norm_inplace(self, residual: Tensor, delta: Tensor | None, weight: Tensor, eps: float) -> Tensor:
-        return cpu.add_rms_norm_inplace(residual, delta, weight, eps)
+        return self._cpu.add_rms_norm_inplace(residual, delta, weight, eps)
 
     def silu_mul(self, gate_up: Tensor) -> Tensor:
-        return cpu.silu_mul(gate_up)
+        return self._cpu.silu_mul(gate_up)
 
     def rotate_and_store(
         self, qkv: Tensor, cos_sin: Tensor, keys: Tensor, values: Tensor, slots: Tensor,
         *, num_heads: int, q_norm: Tensor | None, k_norm: Tensor | None, eps: float,
     ) -> Tensor:  # fmt: skip
-        return cpu.rotate_and_store(
+        return self._cpu.rotate_and_store(
             qkv, cos_sin, keys, values, slots, num_heads=num_heads, q_norm=q_norm, k_norm=k_norm, eps=eps
         )
 
     def paged_attention(self, q: Tensor, keys: Tensor, values: Tensor, batch: Batch) -> Tensor:
-        return cpu.paged_attention(q, keys, values, batch.block_tables, batch.query_starts, batch.context_lens)
+        return self._cpu.paged_attention(q, keys, values, batch.block_tables, batch.query_starts, batch.context_lens)
+
+
+class CudaOperations(Operations):
+    """float32, float16 or bfloat16 on one GPU; products by cuBLAS, or by fixed Triton tiles when deterministic."""
+
+    def __init__(self, *, device: torch.device, dtype: DType, deterministic: bool = False) -> None:
+        super().__init__(device=device, dtype=dtype, deterministic=deterministic)
+        from offseek.kernels import _transformer_triton
+
+        self._triton = _transformer_triton
+
+    def linear(self, weight: Tensor, bias: Tensor | None) -> Linear:
+        if not self.deterministic:
+            return super().linear(weight, bias)
+        stored, placed = self.place(weight), None if bias is None else self.place(bias)
+        return lambda x: self._triton.linear(x, stored, placed)
+
+    def add_rms_norm_inplace(self, residual: Tensor, delta: Tensor | None, weight: Tensor, eps: float) -> Tensor:
+        return self._triton.add_rms_norm_inplace(residual, delta, weight, eps)
+
+    def silu_mul(self, gate_up: Tensor) -> Tensor:
+        return self._triton.silu_mul(gate_up)
+
+    def rotate_and_store(
+        self, qkv: Tensor, cos_sin: Tensor, keys: Tensor, values: Tensor, slots: Tensor,
+        *, num_heads: int, q_norm: Tensor | None, k_norm: Tensor | None, eps: float,
+    ) -> Tensor:  # fmt: skip
+        return self._triton.rotate_and_store(
+            qkv, cos_sin, keys, values, slots, num_heads=num_heads, q_norm=q_norm, k_norm=k_norm, eps=eps
+        )
+
+    def paged_attention(self, q: Tensor, keys: Tensor, values: Tensor, batch: Batch) -> Tensor:
+        assert batch.tasks is not None
+        return self._triton.paged_attention(q, keys, values, batch.block_tables, batch.tasks, rows=batch.tile_rows)
 
 
 def fixed_rows(product: Linear) -> Linear:
@@ -123,6 +160,8 @@ def int8_linear(weight: Tensor, bias: Tensor | None) -> Linear:
 
     Sums are exact 32-bit integers, so results do not depend on the batch in any mode.
     """
+    from offseek.kernels import cpu
+
     stored, scales = cpu.quantize_rows(weight.contiguous())  # [out, in], [out]
     transposed = stored.t()
 

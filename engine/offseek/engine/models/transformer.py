@@ -23,8 +23,9 @@ class Batch:
     token_ids, positions, slots: int64 [n]; slots are where k and v of each token go, negative for padding.
     block_tables: int32 [num_sequences, max_blocks]; query_starts: int32 [num_sequences + 1];
     context_lens: int32 [num_sequences], cached tokens including this pass's.
-    logit_rows:   int64 [r], the token rows whose logits are wanted.
-    max_query_len: longest stretch of new tokens of a sequence.
+    logit_rows:   int64 [r], the token rows whose logits are wanted; None: all.
+    tasks:        int32 [4, num_tasks], the pieces of attention work on CUDA (see `paged_attention` of the Triton
+                  kernels), with tiles of `tile_rows` rows; None on CPU.
     """
 
     token_ids: Tensor
@@ -33,8 +34,9 @@ class Batch:
     block_tables: Tensor
     query_starts: Tensor
     context_lens: Tensor
-    logit_rows: Tensor
-    max_query_len: int
+    logit_rows: Tensor | None
+    tasks: Tensor | None = None
+    tile_rows: int = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,7 @@ class Transformer:
             delta = layer.output(attended.view(len(q), -1))
             hidden = ops.add_rms_norm_inplace(residual, delta, layer.post_norm, eps)
             delta = layer.down(ops.silu_mul(layer.gate_up(hidden)))
-        rows = batch.logit_rows
         assert delta is not None
-        return self.head(ops.add_rms_norm_inplace(residual[rows], delta[rows], self.norm, eps))
+        if batch.logit_rows is not None:
+            residual, delta = residual[batch.logit_rows], delta[batch.logit_rows]
+        return self.head(ops.add_rms_norm_inplace(residual, delta, self.norm, eps))
