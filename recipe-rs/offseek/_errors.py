@@ -1,4 +1,4 @@
-"""The root of every error this distribution raises; below all rooms, so that they share it without knowing each other."""
+"""The root of every error of this distribution; below all rooms, so that they share it without knowing each other."""
 
 from __future__ import annotations
 
