@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from typing import Any, Generic, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
-
 from offseek._native import PartialJson
 from offseek.recipe.errors import AnswerError
+from pydantic import TypeAdapter, ValidationError
 
 T = TypeVar("T")
 

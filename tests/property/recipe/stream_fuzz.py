@@ -454,7 +454,7 @@ class Runner:
                 self.coverage[f"error: {re.sub('[0-9]+', 'N', str(error))}"] += 1
             log.append(processor.finished)
             after = getattr(processor, "state", None)
-            if after != state and len(args) == 1 and case.get("single"):
+            if after != state:
                 self.coverage[f"{state} -> {after}"] += 1
             self.coverage[f"state {after}"] += 1
             state = after
