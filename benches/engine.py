@@ -15,7 +15,7 @@ invariance:    the same requests alone, in batches of several sizes and orders, 
                speculated: number of distinct outputs (must be 1) in deterministic mode, and in the default mode.
 
 --model: the installed default model, a path, or `random:135m` / `random:1b` (random weights of that size; --tokenizer
-gives its tokenizer.json). Prints machine, versions, medians with 5th and 95th percentile; --out adds them to a JSON file.
+gives its tokenizer.json). Prints machine, versions, medians with 5th and 95th percentile; --out adds them to a file.
 """
 
 from __future__ import annotations

@@ -485,7 +485,7 @@ def cpu_dequantize_product(
 ) -> None: ...
 def cpu_best_allowed(
     logits: _Array, stride: int, vocab: int, masks: _Array | None, mask_words: int, mask_rows: _Array,
-    token_ids: _Array, status: _Array, logprobs: _Array,
+    token_ids: _Array, status: _Array, logprobs: _Array, want_logprobs: bool, threads: int,
 ) -> None: ...
 
 # ---- grammars (recipe-rs/grammar) --------------------------------------------------------------------------

@@ -107,12 +107,13 @@ def dequantize_product(sums: Tensor, row_scales: Tensor, column_scales: Tensor, 
 
 
 def best_allowed(
-    logits: Tensor, bitmask: Tensor | None, mask_rows: Tensor, *, vocab_size: int
+    logits: Tensor, bitmask: Tensor | None, mask_rows: Tensor, *, vocab_size: int, want_logprobs: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Greedy choice under bitmasks in one pass: (ids int64, status int32, logprobs float32), each [batch].
 
     logits: float32 [batch, width]; bitmask: int32 [masks, words]; mask_rows: int32 [batch], -1 = free. Ties go to the
-    lowest id; status as in `offseek.kernels.sampling`, with id -1 where it is not OK.
+    lowest id; status as in `offseek.kernels.sampling`, with id -1 where it is not OK. Words of the mask without an
+    allowed id cost nothing. Without `want_logprobs` the log-probabilities are NaN.
     """
     if bitmask is not None and (bitmask.shape[1] * 32 < vocab_size or int(mask_rows.max()) >= len(bitmask)):
         raise ShapeError(f"bitmask {list(bitmask.shape)} is too small")
@@ -125,6 +126,6 @@ def best_allowed(
     _native.cpu_best_allowed(
         _array(logits), logits.shape[1], vocab_size, None if bitmask is None else _array(bitmask, torch.int32),
         0 if bitmask is None else bitmask.shape[1], _array(mask_rows, torch.int32), _array(ids, torch.int64),
-        _array(status, torch.int32), _array(logprobs),
+        _array(status, torch.int32), _array(logprobs), want_logprobs, torch.get_num_threads(),
     )  # fmt: skip
     return ids, status, logprobs

@@ -1,6 +1,7 @@
 //! The greedy part of sampling and the checks around it: best allowed logit of a row, in one pass over logits and mask.
 
 use crate::simd::{dispatch, exp, sum_lanes, LANES};
+use crate::threads::{for_each, SharedOut};
 
 /// What one pass over a row finds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,86 +17,91 @@ pub struct RowBest {
 dispatch! {
     /// Find the best allowed logit of a row.
     ///
-    /// logits: [vocab]; mask: words of 32 bits, bit 1 = allowed, or None = all allowed. Panics if the mask is too short.
-    pub fn best_allowed(logits: &[f32], mask: Option<&[u32]>) -> RowBest = body
+    /// logits: [vocab]; mask: words of 32 bits, bit 1 = allowed, or None = all allowed; want_logprob: otherwise the
+    /// log-probability is NaN and costs nothing. Panics if the mask is too short.
+    pub fn best_allowed(logits: &[f32], mask: Option<&[u32]>, want_logprob: bool) -> RowBest = body
+}
+
+/// Logits of one word of 32 ids, with -inf where the mask forbids.
+#[inline(always)]
+fn masked(chunk: &[f32], allowed: u32) -> [f32; 32] {
+    let mut out = [f32::NEG_INFINITY; 32];
+    if chunk.len() == 32 {
+        for i in 0..32 {
+            out[i] = if allowed >> i & 1 == 1 {
+                chunk[i]
+            } else {
+                f32::NEG_INFINITY
+            };
+        }
+    } else {
+        for (i, x) in chunk.iter().enumerate() {
+            out[i] = if allowed >> i & 1 == 1 {
+                *x
+            } else {
+                f32::NEG_INFINITY
+            };
+        }
+    }
+    out
 }
 
 #[inline(always)]
-fn body<const FMA: bool>(logits: &[f32], mask: Option<&[u32]>) -> RowBest {
+fn body<const FMA: bool>(logits: &[f32], mask: Option<&[u32]>, want_logprob: bool) -> RowBest {
     if let Some(mask) = mask {
         assert!(mask.len() * 32 >= logits.len());
     }
-    let bits = |word: usize| mask.map_or(u32::MAX, |m| m[word]);
-    // Greatest allowed value; NaN is caught separately because it loses every comparison.
-    let mut tops = [f32::NEG_INFINITY; LANES];
-    let mut odd = 0u32;
-    for (word, chunk) in logits.chunks(32).enumerate() {
-        let allowed = bits(word);
-        if allowed == 0 {
-            continue;
-        }
-        if allowed == u32::MAX && chunk.len() == 32 {
-            for half in chunk.chunks_exact(LANES) {
-                for i in 0..LANES {
-                    tops[i] = if half[i] > tops[i] { half[i] } else { tops[i] };
-                    odd |= u32::from(half[i].is_nan());
-                }
-            }
-        } else {
-            for (i, &x) in chunk.iter().enumerate() {
-                if allowed >> i & 1 == 1 {
-                    odd |= u32::from(x.is_nan());
-                    tops[0] = if x > tops[0] { x } else { tops[0] };
-                }
-            }
+    // Words without an allowed id are not even read.
+    let words = || {
+        let all = logits.chunks(32).enumerate();
+        all.map(|(word, chunk)| (word, chunk, mask.map_or(u32::MAX, |m| m[word])))
+            .filter(|(_, _, allowed)| *allowed != 0)
+    };
+    let failed = |status| RowBest {
+        token_id: -1,
+        status,
+        logprob: f32::NAN,
+    };
+    // NaN loses every comparison, so it is looked for on its own.
+    let mut tops = [f32::NEG_INFINITY; 32];
+    let mut odd = [0u32; 32];
+    for (_, chunk, allowed) in words() {
+        let x = masked(chunk, allowed);
+        for i in 0..32 {
+            odd[i] |= u32::from(x[i].is_nan());
+            tops[i] = if x[i] > tops[i] { x[i] } else { tops[i] };
         }
     }
     let top = tops
         .iter()
         .fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a });
-    if odd != 0 || top == f32::INFINITY {
-        return RowBest {
-            token_id: -1,
-            status: 1,
-            logprob: f32::NAN,
-        };
+    if odd.iter().any(|&o| o != 0) || top == f32::INFINITY {
+        return failed(1);
     }
     if top == f32::NEG_INFINITY {
+        return failed(2);
+    }
+    let place = |(word, chunk, allowed)| {
+        let x = masked(chunk, allowed);
+        let mut found = 0u32;
+        for (i, x) in x.iter().enumerate() {
+            found |= u32::from(*x == top) << i;
+        }
+        (found != 0).then(|| (word * 32 + found.trailing_zeros() as usize) as i64)
+    };
+    let token_id = words().find_map(place).unwrap_or(-1);
+    if !want_logprob {
         return RowBest {
-            token_id: -1,
-            status: 2,
+            token_id,
+            status: 0,
             logprob: f32::NAN,
         };
     }
-    let mut token_id = -1i64;
     let mut sums = [0.0f32; LANES];
-    for (word, chunk) in logits.chunks(32).enumerate() {
-        let allowed = bits(word);
-        if allowed == 0 {
-            continue;
-        }
-        if allowed == u32::MAX && chunk.len() == 32 {
-            let mut found = 0u32;
-            for half in chunk.chunks_exact(LANES) {
-                for i in 0..LANES {
-                    found |= u32::from(half[i] == top);
-                    sums[i] += exp::<FMA>(half[i] - top);
-                }
-            }
-            if found != 0 && token_id < 0 {
-                token_id = chunk
-                    .iter()
-                    .position(|&x| x == top)
-                    .map_or(-1, |i| (word * 32 + i) as i64);
-            }
-        } else {
-            for (i, &x) in chunk.iter().enumerate() {
-                if allowed >> i & 1 == 1 {
-                    sums[i % LANES] += exp::<FMA>(x - top);
-                    if x == top && token_id < 0 {
-                        token_id = (word * 32 + i) as i64;
-                    }
-                }
+    for (_, chunk, allowed) in words() {
+        for half in masked(chunk, allowed).chunks_exact(LANES) {
+            for i in 0..LANES {
+                sums[i] += exp::<FMA>(half[i] - top);
             }
         }
     }
@@ -120,10 +126,23 @@ pub fn best_allowed_rows(
     token_ids: &mut [i64],
     status: &mut [i32],
     logprobs: &mut [f32],
+    want_logprobs: bool,
+    threads: usize,
 ) {
     assert!(vocab <= stride && logits.len() == mask_rows.len() * stride);
-    for (row, &mask_row) in mask_rows.iter().enumerate() {
-        let mask = match (masks, usize::try_from(mask_row)) {
+    assert!(
+        token_ids.len() == mask_rows.len()
+            && status.len() == mask_rows.len()
+            && logprobs.len() == mask_rows.len()
+    );
+    let (ids, codes, scores) = (
+        SharedOut::new(token_ids),
+        SharedOut::new(status),
+        SharedOut::new(logprobs),
+    );
+    let threads = threads.min(1 + logits.len() / 500_000);
+    for_each(mask_rows.len(), threads, |row| {
+        let mask = match (masks, usize::try_from(mask_rows[row])) {
             (Some(masks), Ok(at)) => {
                 let words = &masks[at * mask_words..(at + 1) * mask_words];
                 // SAFETY: i32 and u32 have the same size and alignment.
@@ -133,9 +152,16 @@ pub fn best_allowed_rows(
             }
             _ => None,
         };
-        let best = best_allowed(&logits[row * stride..][..vocab], mask);
-        (token_ids[row], status[row], logprobs[row]) = (best.token_id, best.status, best.logprob);
-    }
+        let best = best_allowed(&logits[row * stride..][..vocab], mask, want_logprobs);
+        // SAFETY: each row is handled once, and the outputs have a place for each (asserted above).
+        unsafe {
+            (
+                ids.slice(row, 1)[0],
+                codes.slice(row, 1)[0],
+                scores.slice(row, 1)[0],
+            ) = (best.token_id, best.status, best.logprob);
+        }
+    });
 }
 
 #[cfg(test)]
@@ -150,20 +176,20 @@ mod tests {
         logits[3] = 9.0;
         let mut mask = [u32::MAX; 4];
         mask[0] &= !(1 << 3);
-        assert_eq!(best_allowed(&logits, Some(&mask)).token_id, 40);
-        assert_eq!(best_allowed(&logits, None).token_id, 3);
+        assert_eq!(best_allowed(&logits, Some(&mask), false).token_id, 40);
+        assert_eq!(best_allowed(&logits, None, true).token_id, 3);
         mask[1] &= !(1 << 8);
-        assert_eq!(best_allowed(&logits, Some(&mask)).token_id, 70);
+        assert_eq!(best_allowed(&logits, Some(&mask), false).token_id, 70);
     }
 
     #[test]
     fn reports_nothing_allowed_and_not_finite() {
         let mut logits = vec![1.0f32; 40];
-        assert_eq!(best_allowed(&logits, Some(&[0, 0])).status, 2);
+        assert_eq!(best_allowed(&logits, Some(&[0, 0]), true).status, 2);
         logits[7] = f32::NAN;
-        assert_eq!(best_allowed(&logits, None).status, 1);
-        assert_eq!(best_allowed(&logits, Some(&[1, 0])).status, 0);
-        let one = best_allowed(&logits, Some(&[1, 0]));
+        assert_eq!(best_allowed(&logits, None, true).status, 1);
+        assert_eq!(best_allowed(&logits, Some(&[1, 0]), true).status, 0);
+        let one = best_allowed(&logits, Some(&[1, 0]), true);
         assert_eq!((one.token_id, one.logprob), (0, 0.0));
     }
 }

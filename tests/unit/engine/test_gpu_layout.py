@@ -24,7 +24,9 @@ rng = np.random.default_rng(0)
 tables = np.array([[3, 1, 5], [0, 0, 0], [4, 2, 0]], np.int32)
 for deterministic in (False, True):
     for kind in ("cpu", "triton"):
-        ops = CpuOperations(dtype="float32") if kind == "cpu" else CudaOperations(device=torch.device("cpu"), dtype="float32", deterministic=deterministic)
+        ops = CpuOperations(dtype="float32")
+        if kind == "triton":
+            ops = CudaOperations(device=torch.device("cpu"), dtype="float32", deterministic=deterministic)
         model = Transformer.load(config, checkpoint.tensors, ops)
         cache = KVCache.allocate(config, num_blocks=6, block_size=16, dtype=torch.float32, device=torch.device("cpu"))
         runner = ModelRunner(model, cache, block_size=16)
@@ -36,7 +38,8 @@ for deterministic in (False, True):
             pos = np.concatenate([np.arange(e - c, e) for c, e in zip(counts_now, ends)])
             ids = (pos * 7 + owner * 13) % 256
             slots = tables[owner, pos // 16].astype(np.int64) * 16 + pos % 16
-            host = HostBatch(np.stack([ids, pos, slots]).astype(np.int64), tables, starts, np.array(ends, np.int32), starts[1:].astype(np.int64) - 1)
+            flat, last = np.stack([ids, pos, slots]).astype(np.int64), starts[1:].astype(np.int64) - 1
+            host = HostBatch(flat, tables, starts, np.array(ends, np.int32), last)
             batch = runner._place_batch(host)
             if kind == "triton":
                 tile = runner._small_tile() if deterministic else 64

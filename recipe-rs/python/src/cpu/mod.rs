@@ -231,6 +231,8 @@ fn cpu_best_allowed(
     token_ids: PyBuffer<i64>,
     status: PyBuffer<i32>,
     logprobs: PyBuffer<f32>,
+    want_logprobs: bool,
+    threads: usize,
 ) -> PyResult<()> {
     let (logits, mask_rows) = (read(py, &logits)?, read(py, &mask_rows)?);
     let masks = masks.as_ref().map(|m| read(py, m)).transpose()?;
@@ -241,8 +243,18 @@ fn cpu_best_allowed(
     );
     py.detach(|| {
         offseek_cpu::best_allowed_rows(
-            logits, stride, vocab, masks, mask_words, mask_rows, token_ids, status, logprobs,
-        )
+            logits,
+            stride,
+            vocab,
+            masks,
+            mask_words,
+            mask_rows,
+            token_ids,
+            status,
+            logprobs,
+            want_logprobs,
+            threads,
+        );
     });
     Ok(())
 }
