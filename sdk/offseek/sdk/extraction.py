@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from offseek.engine.request import EngineProtocol, GenerationRequest, SamplingParams
+from offseek.sdk.chunking import merge_objects, split_document
 from offseek.sdk.confidence import field_confidence
 from offseek.sdk.documents import Document, DocumentSource, read_documents
 from offseek.sdk.errors import ClientError, RowError
@@ -60,11 +61,17 @@ class ExtractionOptions:
     truncate: bool = False  # cut a document that does not fit, instead of refusing its row
     retries: int = 0  # new attempts after `truncated` and `invalid_object`, each told what was wrong
     confidence: bool = False  # probability of each field's tokens
+    chunk_chars: int | None = None  # cut longer documents into pieces of this size and merge their objects
+    chunk_overlap_chars: int = 200
 
     def __post_init__(self) -> None:
         for name in ("max_tokens", "batch_size"):
             if getattr(self, name) < 1:
                 raise ClientError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.chunk_chars is not None and self.chunk_chars <= self.chunk_overlap_chars:
+            raise ClientError(
+                f"chunk_chars ({self.chunk_chars}) must be more than chunk_overlap_chars ({self.chunk_overlap_chars})"
+            )
         if self.retries < 0:
             raise ClientError(f"retries must not be negative, got {self.retries}")
 
@@ -80,6 +87,7 @@ class ExtractionRow:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     truncated_document: bool = False
+    num_chunks: int = 1
     attempts: list[str] = field(default_factory=list)  # reasons of earlier attempts, oldest first
     confidence: dict[str, float] | None = None
 
@@ -98,6 +106,8 @@ class ExtractionRow:
         }
         if self.truncated_document:
             found["truncated_document"] = True
+        if self.num_chunks > 1:
+            found["chunks"] = self.num_chunks
         if self.attempts:
             found["attempts"] = self.attempts
         if self.confidence is not None:
@@ -139,7 +149,45 @@ class Extractor:
 
         on_progress is called with every finished generation (also those that will be retried).
         """
-        yield from _Work(self, iter(documents), on_progress).rows()
+        if self.options.chunk_chars is None:
+            yield from _Work(self, iter(documents), on_progress).rows()
+            return
+        origins: deque[tuple[str, int]] = deque()  # (document id, number of pieces), in order
+        work = _Work(self, self._pieces(documents, origins), on_progress)
+        group: list[ExtractionRow] = []
+        for row in work.rows():  # in input order, so the pieces of a document come together
+            group.append(row)
+            if len(group) == origins[0][1]:
+                yield self._merge(origins.popleft()[0], group)
+                group = []
+
+    def _pieces(self, documents: Iterable[Document], origins: deque[tuple[str, int]]) -> Iterator[Document]:
+        size = self.options.chunk_chars
+        assert size is not None
+        for document in documents:
+            overlap = self.options.chunk_overlap_chars
+            pieces = list(split_document(document, chunk_chars=size, overlap_chars=overlap))
+            origins.append((document.id, len(pieces)))
+            yield from pieces
+
+    def _merge(self, name: str, rows: list[ExtractionRow]) -> ExtractionRow:
+        """One row for a document's pieces: their merged object if all gave one and it fits the schema."""
+        if len(rows) == 1:
+            return rows[0]
+        merged = ExtractionRow(name, num_chunks=len(rows), finish_reason="stop")
+        for number, row in enumerate(rows, 1):
+            merged.prompt_tokens += row.prompt_tokens
+            merged.completion_tokens += row.completion_tokens
+            merged.attempts += row.attempts
+            if row.error is not None and merged.error is None:
+                message = f"piece {number} of {len(rows)}: {row.error.message}"
+                merged.error = RowError(row.error.type, message, row.error.pointer)
+                merged.finish_reason = row.finish_reason
+        if merged.error is None:
+            value = merge_objects([row.object for row in rows])
+            merged.error = self.schema.check(value)
+            merged.object = None if merged.error else value
+        return merged
 
 
 @dataclass(slots=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import pathlib
 from typing import Any
 
 from offseek.engine import load_engine
+from offseek.engine.loading import open_checkpoint
+from offseek.sdk.dialects.choose import choose_dialect
 from offseek.sdk.model import ChatModel
+from offseek.sdk.remote import Flavor, RemoteCompiler, RemoteEngine, served_model
 
 
 def load_chat_model(path_or_name: str = "default", *, name: str | None = None, **settings: Any) -> ChatModel:
@@ -23,15 +25,57 @@ def load_chat_model(path_or_name: str = "default", *, name: str | None = None, *
     return ChatModel.of_engine(engine, name=label, sha256=sha256)
 
 
+def load_remote_model(
+    path_or_name: str,
+    base_url: str,
+    *,
+    name: str | None = None,
+    server_model: str | None = None,
+    flavor: Flavor = "vllm",
+    api_key: str | None = None,
+    context_length: int | None = None,
+    max_in_flight: int = 64,
+) -> ChatModel:
+    """A model that runs on a vLLM or SGLang server; only its tokenizer and chat template are read here.
+
+    path_or_name: the checkpoint the server runs (or one with the same tokenizer and template).
+    server_model: the server's name of it; None asks the server for its only one.
+
+    Raises ModelFileError for the checkpoint, RemoteError when the server cannot be asked.
+    """
+    from offseek.engine.models.install import DEFAULT_MODEL
+    from offseek.grammars import GrammarCompiler
+
+    wanted = DEFAULT_MODEL if path_or_name == "default" else path_or_name
+    checkpoint = open_checkpoint(wanted)
+    tokenizer = checkpoint.tokenizer
+    label = name or pathlib.Path(wanted).name
+    local = GrammarCompiler(tokenizer.build_vocabulary(vocab_size=checkpoint.config.vocab_size))
+    engine = RemoteEngine(
+        base_url,
+        server_model or served_model(base_url, api_key=api_key),
+        encode=tokenizer.encode,
+        decode=tokenizer.decode,
+        context_length=context_length or checkpoint.config.context_length,
+        flavor=flavor,
+        api_key=api_key,
+        max_in_flight=max_in_flight,
+    )
+    compiler: Any = RemoteCompiler(local, tokenizer.encode)
+    dialect = choose_dialect(label, tokenizer, checkpoint.chat_template, compiler)
+    sha256 = file_hash(checkpoint.path)
+    return ChatModel(name=label, engine=engine, tokenizer=tokenizer, compiler=compiler, dialect=dialect, sha256=sha256)
+
+
 def file_hash(path: pathlib.Path) -> str:
     """SHA-256 of a model file; of a folder, over the names, sizes and heads of its files (weights are large)."""
     digest = hashlib.sha256()
     if path.is_file():
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    for file in sorted(path.iterdir()):
-        if file.is_file():
-            digest.update(f"{file.name}:{os.stat(file).st_size}:".encode())
-            with file.open("rb") as content:
+    for entry in sorted(path.iterdir()):
+        if entry.is_file():
+            digest.update(f"{entry.name}:{entry.stat().st_size}:".encode())
+            with entry.open("rb") as content:
                 digest.update(content.read(1 << 16))
     return digest.hexdigest()

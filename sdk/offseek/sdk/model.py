@@ -68,6 +68,13 @@ class ChatModel:
         return load_chat_model(path_or_name, name=name, **settings)
 
     @classmethod
+    def remote(cls, path_or_name: str, base_url: str, **settings: Any) -> ChatModel:
+        """A model that runs on a vLLM or SGLang server; see `offseek.sdk.loading.load_remote_model`."""
+        from offseek.sdk.loading import load_remote_model
+
+        return load_remote_model(path_or_name, base_url, **settings)
+
+    @classmethod
     def of_engine(cls, engine: Any, *, name: str, sha256: str | None = None) -> ChatModel:
         """Wrap an engine that carries `tokenizer`, `vocabulary` and `chat_template`, such as `load_engine` returns.
 

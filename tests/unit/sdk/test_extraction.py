@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from offseek.sdk.chunking import merge_objects
 from offseek.sdk.documents import Document
 from offseek.sdk.errors import ClientError
 from offseek.sdk.extraction import ExtractionOptions, ExtractionRow, Extractor, extract
@@ -146,3 +147,46 @@ def test_a_prompt_that_cannot_work_is_refused_at_once(
 ) -> None:
     with pytest.raises(ClientError, match=message):
         Extractor(byte_model(), word_schema, prompt=prompt)
+
+
+def test_long_documents_are_cut_and_their_objects_merged(byte_model: Make) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"names": {"type": "array", "items": {"type": "string"}}, "size": {"type": ["string", "null"]}},
+        "required": ["names", "size"],
+    }
+
+    def reply(prompt: str) -> str:
+        text = prompt.rpartition("Document:\n")[2].partition("\n\nReply")[0]
+        size = "big" if "big" in text else None
+        return json.dumps({"names": sorted({w for w in text.split() if w.istitle()}), "size": size})
+
+    text = "Ada met Bob. " + "x " * 60 + "It was big. " + "y " * 60 + "Then Bob met Cid."
+    options = ExtractionOptions(chunk_chars=120, chunk_overlap_chars=20)
+    job = Extractor(byte_model(reply), schema, options=options)
+    long, short = job.run([Document("long", text), Document("short", "Dan came.")])
+    assert long.num_chunks >= 3
+    assert (long.id, short.id) == ("long", "short")
+    assert [set(r.object["names"]) for r in (long, short)] == [{"Ada", "Bob", "Bob.", "It", "Then", "Cid."}, {"Dan"}]
+    assert (long.object["size"], short.num_chunks) == ("big", 1)
+
+
+def test_a_failing_piece_fails_its_document(byte_model: Make, word_schema: Any) -> None:
+    def reply(prompt: str) -> str:
+        return "[]" if "bad" in prompt else '{"word": "x", "length": 1}'
+
+    options = ExtractionOptions(chunk_chars=30, chunk_overlap_chars=5)
+    job = Extractor(byte_model(reply), word_schema, options=options)
+    (row,) = job.run([Document("a", "good " * 20 + "bad")])
+    assert row.error is not None
+    assert row.error.type == "invalid_object"
+    assert row.error.message.startswith("piece ")
+
+
+def test_merging_takes_majorities_unions_and_the_first_on_a_tie() -> None:
+    assert merge_objects([{"a": 1, "l": [1, 2]}, {"a": 2, "l": [2, {"x": 1}]}, {"a": 2}]) == {
+        "a": 2,
+        "l": [1, 2, {"x": 1}],
+    }
+    assert merge_objects([None, "b", "a"]) == "b"
+    assert merge_objects([None, None]) is None

@@ -6,6 +6,7 @@ grammar) and returns a `Reply`; the driver then either plays it synchronously (`
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from offseek.sdk.application.turn import open_turn
 from offseek.sdk.loop import EngineLoop
 from offseek.sdk.model import ChatModel
 
+log = logging.getLogger("offseek.application")
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream; charset=utf-8"
 _PROTOCOLS: dict[str, Protocol] = {
@@ -97,6 +99,8 @@ class Application:
             return Reply(exc.status, exc.body(envelope=envelope), envelope=envelope)
         except Exception as exc:
             error = from_exception(exc)
+            if error.status >= 500:
+                log.exception("%s %s failed", method, path)
             return Reply(error.status, error.body(envelope=envelope), envelope=envelope)
 
     def _open(self, method: str, route: str, body: bytes) -> Reply:

@@ -12,7 +12,7 @@ from typing import Any
 from offseek import recipe
 from offseek.sdk.application.extensions import Extensions
 from offseek.sdk.application.protocols import Protocol
-from offseek.sdk.dialect import Constraint
+from offseek.sdk.dialects.base import Constraint
 from offseek.sdk.schema import close_objects
 
 

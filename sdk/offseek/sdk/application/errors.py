@@ -66,7 +66,7 @@ def from_exception(exc: BaseException) -> ApiError:
     if "ConversionError" in names:  # the recipe's: status and body as the official API gives them
         body = json.loads(exc.body)["error"]  # type: ignore[attr-defined]
         return ApiError(exc.status_code, body["message"], type=body["type"], code=body["code"])  # type: ignore[attr-defined]
-    if names & {"GrammarError", "ConfigError"}:
+    if names & {"GrammarError", "ConfigError", "ContextLengthError"}:
         return ApiError(400, str(exc))
     if "UnsupportedConversationError" in names:
         return ApiError(400, str(exc))

@@ -74,3 +74,17 @@ def _take_ebnf(body: dict[str, Any]) -> str | None:
         raise ApiError(400, "response_format of type 'ebnf' cannot be combined with tools.")
     del body["response_format"]
     return source
+
+
+_IMAGE_PARTS = frozenset({"image_url", "file", "input_image", "image"})
+
+
+def has_images(body: Any) -> bool:
+    """Whether any content part of the body's messages or items is an image."""
+    if isinstance(body, list):
+        return any(map(has_images, body))
+    if not isinstance(body, dict):
+        return False
+    if body.get("type") in _IMAGE_PARTS:
+        return True
+    return any(has_images(body.get(key)) for key in ("messages", "input", "content", "output"))

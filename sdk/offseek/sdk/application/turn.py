@@ -15,9 +15,9 @@ from offseek.engine.request import GenerationRequest, RequestOutput, SamplingPar
 from offseek.sdk.application import sse
 from offseek.sdk.application.constraints import constraint_of
 from offseek.sdk.application.errors import ApiError, from_exception, from_value_error
-from offseek.sdk.application.extensions import split_body
+from offseek.sdk.application.extensions import has_images, split_body
 from offseek.sdk.application.protocols import Protocol
-from offseek.sdk.dialect import Reader
+from offseek.sdk.dialects.base import Reader
 from offseek.sdk.model import ChatModel
 
 _FINISH = {"stop": "Stop", "length": "Length", "cancelled": "Stop"}
@@ -118,6 +118,8 @@ def open_turn(protocol: Protocol, body: bytes, models: dict[str, ChatModel], res
     requested: str = parsed.model
     served = resolve(requested, protocol.name)
     model = models[served]
+    if has_images(extensions.document) and not model.dialect.shows_images(protocol.name):
+        raise ApiError(400, f"This model does not support image (model {requested})")
     try:
         options = model.conversion_options(requested)
         converted: recipe.ConversationRequest = parsed.convert(options)
@@ -126,7 +128,10 @@ def open_turn(protocol: Protocol, body: bytes, models: dict[str, ChatModel], res
         num_prompt = len(prepared.prompt_token_ids)
         max_tokens = converted.resolve_max_tokens(num_prompt, model.engine.context_length)
     except Exception as exc:
-        raise from_exception(exc) from exc
+        error = from_exception(exc)
+        if error.status >= 500:  # ours: let it be logged with its own traceback
+            raise
+        raise error from exc
     inference = converted.inference_options
     turn_id = protocol.new_id()
     generator = protocol.request.chunk_generator(converted, turn_id, requested)

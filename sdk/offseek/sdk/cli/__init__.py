@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 import typer
-from offseek.sdk.cli import extract, models
+from offseek.sdk.cli import batch, extract, grammar, models, prompts, serve
 from offseek.sdk.cli.common import EXIT_INTERRUPTED, exit_code_of, report_error
 
 app = typer.Typer(
@@ -20,8 +20,8 @@ app = typer.Typer(
     help="DeepSeek, offline: prompts, constrained extraction and a local engine behind the official clients.",
     epilog="Exit codes: 0 well, 1 some rows failed, 2 wrong usage or input, 3 model unusable, 130 interrupted.",
 )
-extract.register(app)
-models.register(app)
+for part in (prompts, grammar, extract, batch, serve, models):
+    part.register(app)
 
 
 def main() -> None:

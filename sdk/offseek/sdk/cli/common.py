@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Any
 
+import typer
 from offseek._errors import OffseekError
 from offseek.sdk.errors import MissingExtraError
 from rich.console import Console
 
 EXIT_OK, EXIT_FAILED_ROWS, EXIT_USAGE, EXIT_MODEL, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
-_MODEL_ERRORS = frozenset({"ModelFileError", "UnsupportedDeviceError", "OutOfBlocksError"})
+_MODEL_ERRORS = frozenset({"ModelFileError", "RemoteError", "UnsupportedDeviceError", "OutOfBlocksError"})
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -23,6 +25,18 @@ def exit_code_of(exc: BaseException) -> int | None:
     if isinstance(exc, MissingExtraError) or names & _MODEL_ERRORS:
         return EXIT_MODEL
     return EXIT_USAGE if isinstance(exc, OffseekError) else None
+
+
+def load_model(spec: str, server: str | None = None, server_kind: str = "vllm", server_model: str | None = None) -> Any:
+    """The model of a command: local, or with `server` running there. The API key is taken from OFFSEEK_SERVER_KEY."""
+    from offseek.sdk.model import ChatModel
+
+    if server is None:
+        return ChatModel.load(spec)
+    if server_kind not in ("vllm", "sglang"):
+        raise typer.BadParameter(f"{server_kind!r} is not vllm or sglang", param_hint="--server-kind")
+    key = os.environ.get("OFFSEEK_SERVER_KEY")
+    return ChatModel.remote(spec, server, flavor=server_kind, server_model=server_model, api_key=key)
 
 
 def report_error(exc: BaseException) -> None:

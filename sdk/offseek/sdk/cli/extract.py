@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from offseek.sdk.cli.common import EXIT_FAILED_ROWS, err, out, print_json
+from offseek.sdk.cli.common import EXIT_FAILED_ROWS, load_model, out, print_json
 from offseek.sdk.documents import read_documents
 from offseek.sdk.errors import InputError
 from offseek.sdk.extraction import ExtractionOptions, Extractor
-from offseek.sdk.generation import Completion
 from offseek.sdk.job import JobSummary, run_job
+from offseek.sdk.progress import JobProgress
 from offseek.sdk.prompts import DEFAULT_INSTRUCTIONS, DEFAULT_TEMPLATE, ExtractionPrompt, load_examples
 from offseek.sdk.schema import load_schema
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 EXAMPLE = "Example: offseek extract --schema invoice.json --input docs/ --output out.jsonl"
@@ -30,6 +28,9 @@ def extract(
     input: Annotated[list[str], typer.Option(help="text file, folder, .jsonl, .csv or .parquet; may be repeated")],
     output: Annotated[Path, typer.Option(help=".jsonl (or .parquet), one row per document")],
     model: Annotated[str, typer.Option(help="model name, GGUF file or checkpoint folder")] = "default",
+    server: Annotated[str | None, typer.Option(help="run the model on the vLLM or SGLang server at this URL")] = None,
+    server_kind: Annotated[str, typer.Option(help="vllm or sglang")] = "vllm",
+    server_model: Annotated[str | None, typer.Option(help="the server's name of the model")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="continue a stopped run of the same job")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="start anew over an existing file")] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="with --resume: run failed rows again")] = False,
@@ -39,6 +40,10 @@ def extract(
     temperature: Annotated[float, typer.Option(min=0, max=2)] = 0.0,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     retries: Annotated[int, typer.Option(min=0, help="new attempts for a cut or invalid answer")] = 0,
+    chunk_chars: Annotated[
+        int | None, typer.Option(min=1, help="cut longer documents into pieces of this size and merge their objects")
+    ] = None,
+    chunk_overlap_chars: Annotated[int, typer.Option(min=0)] = 200,
     confidence: Annotated[bool, typer.Option("--confidence", help="add a probability per field")] = False,
     whitespace: Annotated[str, typer.Option(help="spaced, compact or any")] = "spaced",
     numbers: Annotated[str, typer.Option(help="canonical or any")] = "canonical",
@@ -76,6 +81,8 @@ def extract(
         seed=seed,
         retries=retries,
         confidence=confidence,
+        chunk_chars=chunk_chars,
+        chunk_overlap_chars=chunk_overlap_chars,
         truncate=truncate,
         whitespace=whitespace,  # type: ignore[arg-type]
         numbers=numbers,  # type: ignore[arg-type]
@@ -85,12 +92,10 @@ def extract(
     total = _count(input, text_field, id_field)
     journal = output.with_name(output.name + ".jsonl") if output.suffix == ".parquet" else output
     _refuse_overlap(input, journal)
-    from offseek.sdk.model import ChatModel  # the model is loaded only once all the input is known to be sound
-
-    chat = ChatModel.load(model)
+    chat = load_model(model, server, server_kind, server_model)  # only once all the input is known to be sound
     job = Extractor(chat, loaded, prompt=prompt, options=options)
     documents = read_documents(input, text_field=text_field, id_field=id_field)
-    with _progress(total, quiet=json_) as bar:
+    with JobProgress("extract", total, quiet=json_) as bar:
         summary = run_job(
             job,
             documents,
@@ -126,48 +131,6 @@ def _count(paths: list[str], text_field: str, id_field: str) -> int:
 def _refuse_overlap(paths: list[str], output: Path) -> None:
     if any(Path(path).exists() and output.exists() and output.samefile(path) for path in paths):
         raise InputError("the output is also an input", path=str(output))
-
-
-class _Bar:
-    """A progress bar of rows, with failures and the current rate of generated tokens."""
-
-    def __init__(self, total: int, *, quiet: bool) -> None:
-        self.progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=err,
-            disable=quiet,
-        )
-        self.task = self.progress.add_task("extract", total=total, rate="")
-        self.num_tokens = 0
-        self.failures: Counter[str] = Counter()
-
-    def __enter__(self) -> _Bar:
-        self.progress.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.progress.stop()
-
-    def row(self, row: Any) -> None:
-        if row.error is not None:
-            self.failures[row.error.type] += 1
-        self.progress.advance(self.task)
-
-    def tokens(self, completion: Completion) -> None:
-        self.num_tokens += len(completion.token_ids)
-        elapsed = self.progress.tasks[0].elapsed or 0.0
-        rate = f"{self.num_tokens / elapsed:.0f} tok/s" if elapsed > 0 else ""
-        failed = f", {self.failures.total()} failed" if self.failures else ""
-        self.progress.update(self.task, rate=rate + failed)
-
-
-def _progress(total: int, *, quiet: bool) -> _Bar:
-    return _Bar(total, quiet=quiet)
 
 
 def _report(summary: JobSummary, as_json: bool) -> None:

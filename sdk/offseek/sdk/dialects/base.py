@@ -72,6 +72,10 @@ class Dialect(Protocol):
         """The version whose conversion rules apply."""
         ...
 
+    def shows_images(self, protocol: str) -> bool:
+        """Whether an image in a request of this protocol becomes something in the prompt, if only a placeholder."""
+        ...
+
     def options(self, options: recipe.ConversionOptions) -> recipe.ConversionOptions:
         """Adapt conversion (default thinking mode, ...)."""
         ...

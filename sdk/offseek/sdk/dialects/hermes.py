@@ -29,7 +29,7 @@ class HermesReader:
     """
 
     def __init__(self, tokenizer: Any, *, starts_in_reasoning: bool, starts_in_call: bool = False) -> None:
-        self.tokenizer = None  # text chunks need none
+        self.tokenizer: recipe.Tokenizer | None = None  # text chunks need none
         self._tokens = tokenizer
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         nonce = secrets.token_hex(8)

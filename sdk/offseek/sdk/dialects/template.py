@@ -52,8 +52,7 @@ class TemplateDialect:
         """The same vocabulary, for the stream processor."""
         return recipe.Tokenizer.from_str(self.tokenizer.backend.to_str())
 
-    @property
-    def takes_images(self) -> bool:
+    def shows_images(self, protocol: str) -> bool:
         return False
 
     def options(self, options: recipe.ConversionOptions) -> recipe.ConversionOptions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +30,9 @@ class V4Dialect:
     def model_version(self) -> recipe.ModelVersion:
         return recipe.ModelVersion.DeepseekV41Flash if self.v41 else recipe.ModelVersion.DeepseekV4Pro
 
-    @property
-    def takes_images(self) -> bool:
-        return False  # the engine has no vision encoder
+    def shows_images(self, protocol: str) -> bool:
+        """V4 writes a placeholder for images, except in chat, where the official API refuses them."""
+        return not self.v41 and protocol != "chat"
 
     def options(self, options: recipe.ConversionOptions) -> recipe.ConversionOptions:
         return options
@@ -70,6 +71,47 @@ class V4Dialect:
         return Prepared(prompt_token_ids=ids, grammar=grammar, parsing=request.parsing_options, reader=reader)
 
     def _grammar(self, request: recipe.ConversationRequest, constraint: Constraint | None) -> CompiledGrammar | None:
+        """The grammar of the whole turn: reasoning is free, then the answer is what the constraint says."""
         if constraint is None:
             return None
-        raise UnsupportedConversationError(self.name, f"constrained answers ({constraint.kind}) yet")
+        parsing = request.parsing_options
+        stage = _stage(parsing.thinking_initial_stage)
+        if constraint.kind == "ebnf":
+            if stage in ("reasoning_start", "reasoning_continuation"):
+                raise UnsupportedConversationError(self.name, "an ebnf constraint together with thinking")
+            return self.compiler.compile_ebnf(constraint.pattern)
+        kind, schema = _turn_constraint(constraint)
+        return self.compiler.compile_turn(
+            kind,
+            schema,
+            version="v4.1" if self.v41 else "v4",
+            stage=stage,
+            starts_in_tool_calls=parsing.starts_in_tool_calls,
+        )
+
+
+def _stage(stage: recipe.ThinkingInitialStage | None) -> str | None:
+    if stage is None:
+        return None
+    if stage == recipe.ThinkingInitialStage.ReasoningStart:
+        return "reasoning_start"
+    if stage == recipe.ThinkingInitialStage.ReasoningContinuation:
+        return "reasoning_continuation"
+    return "content_continuation"
+
+
+def _turn_constraint(constraint: Constraint) -> tuple[str, str]:
+    """Kind and source as the recipe's output constraint spells them, from the schemas as they were sent."""
+    match constraint.kind:
+        case "json":
+            return "json", ""
+        case "json_schema":
+            return "json", json.dumps(constraint.schema, ensure_ascii=False)
+        case "regex":
+            return "regex", constraint.pattern
+        case _:
+            tools = [
+                {"type": "function", "function": {"name": tool.name, "parameters": tool.parameters or {}}}
+                for tool in constraint.tools
+            ]
+            return "tool_call_required" if constraint.required else "tool_call", json.dumps(tools, ensure_ascii=False)
