@@ -554,6 +554,9 @@ class CompiledGrammar:
     @property
     def nbytes(self) -> int:
         """Memory of the engine that its matchers share, in bytes, roughly."""
+    @property
+    def relaxed_keywords(self) -> list[tuple[str, str]]:
+        """Keywords of a JSON Schema that were left out under `on_unsupported="relax"`: (JSON pointer, keyword)."""
 
 @final
 class Matcher:
@@ -628,6 +631,22 @@ def fill_bitmask_batch(matchers: Sequence[Matcher], out: Any, *, threads: int = 
 
 def grammar_limits() -> list[tuple[str, int]]:
     """Names and default values of all limits."""
+
+def compile_json_schema(
+    vocab: Vocabulary,
+    schema: str,
+    *,
+    whitespace: str,
+    canonical_numbers: bool,
+    any_order: bool,
+    assert_format: bool,
+    dialect: str | None,
+    relax: bool,
+    registry: Sequence[tuple[str, str]],
+    limits: Sequence[tuple[str, int]],
+    cancel: CancelToken | None,
+) -> CompiledGrammar:
+    """See `GrammarCompiler.compile_json_schema`."""
 
 def compile_regex(
     vocab: Vocabulary,

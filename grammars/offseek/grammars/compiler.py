@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, get_args
 
 from offseek import _native
 from offseek._native import CancelToken, CompiledGrammar, Vocabulary
+from offseek.grammars import json_schema
 from offseek.grammars.limits import Limits
 
 DEFAULT_CACHE_BYTES = 192 << 20
@@ -98,6 +100,72 @@ class GrammarCompiler:
                 multi_line=multi_line,
                 dot_all=dot_all,
                 verbose=verbose,
+                limits=self._limit_pairs,
+                cancel=cancel,
+            ),
+        )
+
+    def compile_json_schema(
+        self,
+        schema: Any,
+        *,
+        whitespace: json_schema.Whitespace = "spaced",
+        numbers: json_schema.Numbers = "canonical",
+        property_order: json_schema.PropertyOrder = "schema",
+        format: json_schema.Format = "assert",
+        registry: Mapping[str, Any] | None = None,
+        dialect: str | None = None,
+        on_unsupported: json_schema.OnUnsupported = "error",
+        cancel: CancelToken | None = None,
+    ) -> CompiledGrammar:
+        """Compile a JSON Schema: exactly its instances, spelled as the settings say (docs/json-schema.md).
+
+        schema: a dict or bool, a JSON text, a pydantic model, a TypedDict or another type that pydantic describes.
+        whitespace: "spaced" (`, ` and `: `, one line), "compact" (none) or "any".
+        numbers: "canonical" (no exponent, no fraction on integers, at most 20 digits unless the schema's own numbers
+            have more) or "any" spelling.
+        property_order: "schema" (declared properties in declaration order, others after them) or "any".
+        format: "assert" or "annotate".
+        registry: URI -> schema (dict, bool or JSON text), for references out of the schema; nothing is fetched.
+        dialect: "draft-04", "draft-06", "draft-07", "2019-09" or "2020-12"; by `$schema` (else 2020-12) when None.
+        on_unsupported: "error", or "relax" to leave out what is not supported; what was left out is in
+            `CompiledGrammar.relaxed_keywords`.
+
+        Raises UnsupportedSchemaError with the JSON pointer for a schema that is malformed, uses something that is not
+        decided here, or has no instance; GrammarLimitError; GrammarCancelledError.
+        """
+        text = json_schema.schema_text(schema)
+        documents = json_schema.registry_texts(registry, text)
+        key = (
+            "json_schema",
+            text,
+            whitespace,
+            numbers,
+            property_order,
+            format,
+            tuple(documents),
+            dialect,
+            on_unsupported,
+        )
+        for value, literal in zip(
+            key[3:6] + key[8:],
+            (json_schema.Numbers, json_schema.PropertyOrder, json_schema.Format, json_schema.OnUnsupported),
+            strict=True,
+        ):
+            if value not in get_args(literal):
+                raise ValueError(f"{value!r} is not one of {', '.join(map(repr, get_args(literal)))}")
+        return self._cached(
+            key,
+            lambda: _native.compile_json_schema(
+                self.vocabulary,
+                text,
+                whitespace=whitespace,
+                canonical_numbers=numbers == "canonical",
+                any_order=property_order == "any",
+                assert_format=format == "assert",
+                dialect=dialect,
+                relax=on_unsupported == "relax",
+                registry=documents,
                 limits=self._limit_pairs,
                 cancel=cancel,
             ),

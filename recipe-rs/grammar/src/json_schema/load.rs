@@ -124,6 +124,7 @@ pub(crate) fn load(
     while let Some((id, addr, scope)) = l.queue.pop() {
         l.load_one(id, addr, scope)?;
     }
+    check_cycles(&l.schemas)?;
     let document = Document {
         schemas: l.schemas,
         langs: l.langs,
@@ -131,6 +132,46 @@ pub(crate) fn load(
         relaxed: l.relaxed,
     };
     Ok((document, l.lang_pointers))
+}
+
+/// A schema that applies itself to the same value can never be decided.
+fn check_cycles(schemas: &[Schema]) -> Result<(), SchemaError> {
+    let inner = |s: &Schema| -> Vec<SchemaId> {
+        let lists = s.refs.iter().chain(&s.all_of).chain(s.any_of.iter().flatten()).chain(s.one_of.iter().flatten());
+        let single = [s.not, s.if_, s.then, s.else_];
+        lists.copied().chain(single.into_iter().flatten()).chain(s.dep_schemas.iter().map(|d| d.1)).collect()
+    };
+    // 0: not seen, 1: open, 2: done
+    let mut state = vec![0u8; schemas.len()];
+    for root in 0..schemas.len() {
+        let mut stack: Vec<(usize, Vec<SchemaId>)> = Vec::new();
+        if state[root] == 0 {
+            state[root] = 1;
+            stack.push((root, inner(&schemas[root])));
+        }
+        while let Some((at, rest)) = stack.last_mut() {
+            match rest.pop() {
+                None => {
+                    state[*at] = 2;
+                    stack.pop();
+                }
+                Some(next) => match state[next as usize] {
+                    0 => {
+                        state[next as usize] = 1;
+                        stack.push((next as usize, inner(&schemas[next as usize])));
+                    }
+                    1 => {
+                        let message = "the schema refers to itself for the same value, without end";
+                        let mut e = SchemaError::invalid(&*schemas[next as usize].pointer, message);
+                        e.keyword = Some("$ref".into());
+                        return Err(e);
+                    }
+                    _ => {}
+                },
+            }
+        }
+    }
+    Ok(())
 }
 
 impl<'a> Loader<'a> {

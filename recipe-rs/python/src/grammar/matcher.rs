@@ -14,6 +14,8 @@ use super::vocab::Vocabulary;
 #[pyclass(frozen, name = "CompiledGrammar", module = "offseek._native")]
 pub(crate) struct CompiledGrammar {
     pub(crate) inner: Arc<core::CompiledGrammar>,
+    /// Keywords of a JSON Schema that were left out: (pointer, keyword).
+    pub(crate) relaxed: Arc<[(String, String)]>,
 }
 
 #[pymethods]
@@ -22,6 +24,7 @@ impl CompiledGrammar {
         let made = py.detach(|| self.inner.matcher());
         made.map(|m| Matcher {
             inner: Mutex::new(m),
+            relaxed: Arc::clone(&self.relaxed),
         })
         .map_err(|e| grammar_error(py, &e))
     }
@@ -37,12 +40,18 @@ impl CompiledGrammar {
     fn nbytes(&self, py: Python<'_>) -> usize {
         py.detach(|| self.inner.heap_bytes())
     }
+
+    #[getter]
+    fn relaxed_keywords(&self) -> Vec<(String, String)> {
+        self.relaxed.to_vec()
+    }
 }
 
 /// The state of one text.
 #[pyclass(frozen, name = "Matcher", module = "offseek._native")]
 pub(crate) struct Matcher {
     inner: Mutex<core::Matcher>,
+    relaxed: Arc<[(String, String)]>,
 }
 
 impl Matcher {
@@ -132,6 +141,7 @@ impl Matcher {
     fn fork(&self, py: Python<'_>) -> Matcher {
         Matcher {
             inner: Mutex::new(py.detach(|| self.lock().clone())),
+            relaxed: Arc::clone(&self.relaxed),
         }
     }
 
@@ -172,6 +182,7 @@ impl Matcher {
     #[getter]
     fn grammar(&self, py: Python<'_>) -> CompiledGrammar {
         CompiledGrammar {
+            relaxed: Arc::clone(&self.relaxed),
             inner: py.detach(|| Arc::clone(self.lock().compiled())),
         }
     }

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 mod buffer;
 mod compile;
 mod errors;
+mod json_schema;
 mod matcher;
 mod vocab;
 
@@ -12,5 +13,6 @@ pub(crate) fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<vocab::Vocabulary>()?;
     m.add_class::<matcher::CompiledGrammar>()?;
     m.add_class::<matcher::Matcher>()?;
+    m.add_function(wrap_pyfunction!(json_schema::compile_json_schema, m)?)?;
     compile::init(m)
 }
