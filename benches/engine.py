@@ -8,8 +8,8 @@
 peers:         64 requests, prompt lengths log-uniform in 32..1024, output lengths in 16..256, all of them generated in
                full, against `generate` left-padded at each of --hf-batches (requests sorted by length, its best case);
                useful tokens per second. Contenders take turns within a round.
-constrained:   free rows against rows under a grammar of JSON that never ends by itself (interleaved runs), and an object
-               of six fields with and without forced tokens.
+constrained:   free rows against rows under a grammar of JSON that never ends by itself (interleaved runs), and an
+               object of six fields with and without forced tokens.
 deterministic: decode tokens/s of the batch-invariant mode against the default.
 invariance:    the same requests alone, in batches of several sizes and orders, in chunks, from the prefix cache, and
                speculated: number of distinct outputs (must be 1) in deterministic mode, and in the default mode.
@@ -48,8 +48,8 @@ ENDLESS = r'\["[^"\\\x00-\x1f]{3000,}"\]'
 #: Six fields as the extraction demo has them, in its layout: ", " and ": " and nothing else between tokens.
 FIELDS = (
     r'\{"package_name": "[^"\\\x00-\x1f]{1,40}", "version": "[0-9a-z.]{1,20}", '
-    r'"license_family": "(MIT|BSD|Apache-2\.0|GPL|other)", "has_wheels": (true|false), "num_dependencies": [1-9]?[0-9], '
-    r'"author": \{"name": "[^"\\\x00-\x1f]{1,40}"\}\}'
+    r'"license_family": "(MIT|BSD|Apache-2\.0|GPL|other)", "has_wheels": (true|false), '
+    r'"num_dependencies": [1-9]?[0-9], "author": \{"name": "[^"\\\x00-\x1f]{1,40}"\}\}'
 )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence as Seq
-from concurrent.futures import Future
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +26,7 @@ from .scheduler import ScheduledChunk, Scheduler
 from .sequence import Sequence
 from .speculative import propose_drafts
 from .stop import StopChecker
-from .structured import GrammarState, MaskFiller, MaskRequest
+from .structured import GrammarState, MaskFiller, MaskJob, MaskRequest
 from .validation import check_request
 
 
@@ -81,6 +80,7 @@ class LocalEngine:
         self._scheduler = Scheduler(pool, max_num_sequences=max_num_sequences, max_batch_tokens=max_batch_tokens)
         self._sampler = Sampler(device=runner.device, vocab_size=vocab_size)
         self._masks = MaskFiller(num_threads=mask_threads)
+        self._mask_buffer: NDArray[np.int32] = np.zeros((0, 1), np.int32)
         self._sequences: dict[str, Sequence] = {}
         self._finished: list[RequestOutput] = []
 
@@ -150,24 +150,40 @@ class LocalEngine:
         if not chunks:
             return outputs
         batch = self._runner.prepare(chunks)
-        rows, requests, num_masks = self._plan_rows(chunks)
-        masks = np.zeros((num_masks, -(-self._vocab_size // 32)), np.int32)
-        job = self._masks.start(requests, masks) if requests else None
+        job: MaskJob | None = None
         try:
-            logits = self._runner.forward(batch)
+            # A GPU works on the launched pass while the rest is prepared; on a CPU the pass blocks, so a thread that
+            # fills slow masks has to be started before it.
+            logits = self._runner.forward(batch) if self._runner.device.type == "cuda" else None
+            rows, requests, num_masks = self._plan_rows(chunks)
+            masks = self._mask_rows(num_masks)
+            job = self._masks.start(requests, masks) if requests else None
+            if logits is None:
+                logits = self._runner.forward(batch)
             scored = logits
             if any(has_penalty(c.sequence.sampling) and c.sequence.sampling.logprobs is not None for c in chunks):
                 scored = logits.clone()  # the sampler applies penalties in place
             results = self._sample(logits, rows, masks, job)
-        except torch.OutOfMemoryError as error:
+        except BaseException as error:  # Ctrl-C too: nothing has changed yet, so the step can be repeated
             if job is not None:
-                self._masks.wait(job)
+                job.wait()
+            if not isinstance(error, torch.OutOfMemoryError):
+                self._finished = outputs
+                raise
             self._shrink(error)
             return outputs
-        failed = {id(requests[i].state): e for i, e in job.result().items()} if job is not None else {}
+        failed = {id(requests[i].state): e for i, e in job.failed.items()} if job is not None else {}
         outputs += self._collect(chunks, rows, results, scored, masks, failed)
         self._update_stats()
         return outputs
+
+    def _mask_rows(self, count: int) -> NDArray[np.int32]:
+        """Rows for this step's bitmasks, in memory that the device can copy from by itself. Every word gets written."""
+        if count > len(self._mask_buffer):
+            shape = (max(count, 2 * len(self._mask_buffer)), -(-self._vocab_size // 32))
+            on_gpu = self._runner.device.type == "cuda"
+            self._mask_buffer = torch.zeros(shape, dtype=torch.int32, pin_memory=on_gpu).numpy()
+        return self._mask_buffer[:count]
 
     def _plan_rows(self, chunks: Seq[ScheduledChunk]) -> tuple[list[list[LogitsRow]], list[MaskRequest], int]:
         """Rows to sample from for each chunk, and the bitmask rows they need."""
@@ -194,13 +210,13 @@ class LocalEngine:
         logits: Tensor,
         rows: Seq[Seq[LogitsRow]],
         masks: NDArray[np.int32],
-        job: Future[dict[int, Exception]] | None,
+        job: MaskJob | None,
     ) -> list[RowResult]:
         if job is not None:
-            self._masks.wait(job)
+            job.wait()
         if not len(logits):
             return []
-        bitmask = self._sampler.to_device(masks) if len(masks) else None
+        bitmask = torch.from_numpy(masks).to(self._runner.device, non_blocking=True) if len(masks) else None
         return self._sampler.sample(logits, [row for own in rows for row in own], bitmask)
 
     def _collect(

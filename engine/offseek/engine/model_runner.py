@@ -38,11 +38,13 @@ class HostBatch:
 
 @dataclass(slots=True)
 class RecordedPass:
-    """A CUDA graph with its static inputs and output."""
+    """A CUDA graph with its static inputs, the pinned host memory they are copied from, and its output."""
 
     graph: torch.cuda.CUDAGraph
     flat: Tensor
     tasks: Tensor
+    host_flat: Tensor
+    host_tasks: Tensor
     logits: Tensor
 
 
@@ -61,6 +63,8 @@ class ModelRunner:
         self._max_blocks = max_blocks
         self._graphs: dict[int, RecordedPass] = {}
         self._graph_tables: Tensor | None = None
+        self._host_tables: Tensor | None = None
+        self._copied: torch.cuda.Event | None = None
 
     def prepare(self, chunks: Seq[ScheduledChunk]) -> HostBatch:
         """Lay the chunks' tokens side by side; logits are wanted for last tokens and the drafts after them."""
@@ -141,20 +145,28 @@ class ModelRunner:
         total = host.flat.shape[1]
         size = next(s for s in GRAPH_SIZES if s >= total)
         recorded = self._graphs.get(size) or self._record(size)
-        flat = np.zeros((3, size), np.int64)
+        if self._copied is not None:  # the pinned memory may still be on its way to the device
+            self._copied.synchronize()
+        flat, tasks = recorded.host_flat.numpy(), recorded.host_tasks.numpy()
         flat[:, :total] = host.flat
+        flat[:2, total:] = 0
         flat[2, total:] = -1
         counts = np.diff(host.starts)
-        tasks = np.zeros((4, size), np.int32)
+        tasks[:, total:] = 0
         tasks[0, :total] = np.repeat(np.arange(len(counts)), counts)
         tasks[1, :total] = np.arange(total)
         tasks[2, :total] = 1
         tasks[3, :total] = host.flat[1]
         assert self._graph_tables is not None
-        recorded.flat.copy_(self._pinned(flat), non_blocking=True)
-        recorded.tasks.copy_(self._pinned(tasks), non_blocking=True)
+        assert self._host_tables is not None
+        recorded.flat.copy_(recorded.host_flat, non_blocking=True)
+        recorded.tasks.copy_(recorded.host_tasks, non_blocking=True)
         rows, width = host.tables.shape
-        self._graph_tables[:rows, :width].copy_(self._pinned(host.tables), non_blocking=True)
+        self._host_tables[:rows, :width] = torch.from_numpy(host.tables)
+        self._graph_tables[:rows].copy_(self._host_tables[:rows], non_blocking=True)
+        if self._copied is None:
+            self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        self._copied.record()
         recorded.graph.replay()
         if len(host.logit_rows) == total:
             return recorded.logits[:total]
@@ -167,6 +179,7 @@ class ModelRunner:
         if self._graph_tables is None:
             shape = (GRAPH_SIZES[-1], self._max_blocks)
             self._graph_tables = torch.zeros(shape, dtype=torch.int32, device=self.device)
+            self._host_tables = torch.zeros(shape, dtype=torch.int32, pin_memory=True)
         batch = Batch(
             token_ids=flat[0], positions=flat[1], slots=flat[2], block_tables=self._graph_tables,
             query_starts=tasks[0], context_lens=tasks[0], logit_rows=None, tasks=tasks, tile_rows=self._small_tile(),
@@ -180,7 +193,8 @@ class ModelRunner:
         pool = next(iter(self._graphs.values())).graph.pool() if self._graphs else None
         with torch.cuda.graph(graph, pool=pool):
             logits = self.model.forward(batch, self.cache)
-        self._graphs[size] = RecordedPass(graph, flat, tasks, logits)
+        host_flat, host_tasks = (torch.zeros(t.shape, dtype=t.dtype, pin_memory=True) for t in (flat, tasks))
+        self._graphs[size] = RecordedPass(graph, flat, tasks, host_flat, host_tasks, logits)
         return self._graphs[size]
 
     def _pinned(self, array: NDArray[Any]) -> Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,8 +22,7 @@ from .request import SamplingParams, TokenLogprobs
 from .sequence import Sequence
 
 
-@dataclass(frozen=True, slots=True)
-class LogitsRow:
+class LogitsRow(NamedTuple):
     """One row to sample from. `position` is the index, in the sequence, of the token to pick."""
 
     sequence: Sequence
@@ -31,8 +30,7 @@ class LogitsRow:
     mask_row: int  # row of the step's bitmask, -1 = free
 
 
-@dataclass(frozen=True, slots=True)
-class RowResult:
+class RowResult(NamedTuple):
     """Token of a row, or the error that the row's request ends with."""
 
     token_id: int

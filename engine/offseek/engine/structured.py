@@ -9,8 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence as Seq
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,8 +59,7 @@ class GrammarState:
             self.matcher.fill_bitmask(out[0])
 
 
-@dataclass(frozen=True, slots=True)
-class MaskRequest:
+class MaskRequest(NamedTuple):
     """Rows `first_row` .. `first_row + len(drafts)` of the step's bitmask belong to `state`."""
 
     state: GrammarState
@@ -69,32 +67,54 @@ class MaskRequest:
     drafts: tuple[int, ...]
 
 
-class MaskFiller:
-    """Fills the bitmasks of a step in the background.
+#: A step whose masks took longer than this (seconds) has the next step's filled by a thread beside the forward pass.
+SLOW_FILL_S = 0.0005
 
-    num_threads: Rust threads for plain rows (those without drafts).
+
+class MaskJob:
+    """The masks of one step: being filled by the background thread, or to be filled when asked for."""
+
+    def __init__(self, filler: MaskFiller, requests: list[MaskRequest], out: NDArray[np.int32]) -> None:
+        self._filler = filler
+        self._work = requests, out
+        self._future = filler.submit(requests, out) if filler.last_fill_s > SLOW_FILL_S else None
+        self.failed: dict[int, Exception] = {}  # by index of the request; complete after `wait`
+
+    def wait(self) -> None:
+        """Return when every mask is there."""
+        start = time.perf_counter()
+        self.failed = self._future.result() if self._future is not None else self._filler.fill(*self._work)
+        self._filler.wait_s += time.perf_counter() - start
+
+
+class MaskFiller:
+    """Fills the bitmasks of a step while the forward pass runs.
+
+    Quick masks (the usual case: about a microsecond each) are filled after the pass was launched, which on a GPU is
+    while it runs and on a CPU costs less than waking a thread; slow ones by a thread from the start of the step.
+
+    num_threads: Rust threads that share the rows of one call.
     """
 
     def __init__(self, *, num_threads: int = 1) -> None:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="offseek-masks")
         self._num_threads = num_threads
+        self.last_fill_s = 0.0
         self.fill_s = 0.0  # time spent filling, wherever it ran
-        self.wait_s = 0.0  # time the step waited for masks after the forward pass was done
+        self.wait_s = 0.0  # time a step spent on masks after its pass was launched
 
-    def start(self, requests: Seq[MaskRequest], out: NDArray[np.int32]) -> Future[dict[int, Exception]]:
-        """Begin filling `out` int32 [rows, words]; the result maps failed requests (by index) to their errors."""
-        return self._worker.submit(self._fill, list(requests), out)
+    def start(self, requests: Seq[MaskRequest], out: NDArray[np.int32]) -> MaskJob:
+        """Begin filling `out` int32 [rows, words]."""
+        return MaskJob(self, list(requests), out)
 
-    def wait(self, job: Future[dict[int, Exception]]) -> dict[int, Exception]:
-        start = time.perf_counter()
-        result = job.result()
-        self.wait_s += time.perf_counter() - start
-        return result
+    def submit(self, requests: list[MaskRequest], out: NDArray[np.int32]) -> Future[dict[int, Exception]]:
+        return self._worker.submit(self.fill, requests, out)
 
     def close(self) -> None:
         self._worker.shutdown(wait=True)
 
-    def _fill(self, requests: list[MaskRequest], out: NDArray[np.int32]) -> dict[int, Exception]:
+    def fill(self, requests: list[MaskRequest], out: NDArray[np.int32]) -> dict[int, Exception]:
+        """Fill every row; returns the errors of the requests whose matcher failed, by index."""
         start = time.perf_counter()
         failed: dict[int, Exception] = {}
         plain = [i for i, r in enumerate(requests) if not r.drafts]
@@ -110,7 +130,8 @@ class MaskFiller:
             except Exception as error:  # any failure of one matcher is that request's alone
                 rows[:] = 0
                 failed[index] = error
-        self.fill_s += time.perf_counter() - start
+        self.last_fill_s = time.perf_counter() - start
+        self.fill_s += self.last_fill_s
         return failed
 
     def _fill_together(self, requests: list[MaskRequest], out: NDArray[np.int32]) -> bool:
@@ -121,8 +142,8 @@ class MaskFiller:
             from offseek.grammars import Matcher, fill_bitmask_batch
         except ImportError:
             return False
-        matchers = [r.state.matcher for r in requests]
-        if not all(isinstance(m, Matcher) for m in matchers):
+        matchers = [m for r in requests if isinstance(m := r.state.matcher, Matcher)]
+        if len(matchers) < len(requests):
             return False
         rows = [r.first_row for r in requests]
         contiguous = rows == list(range(rows[0], rows[0] + len(rows)))

@@ -71,6 +71,8 @@ class CheckpointTokenizer:
         self.bos_token_id = bos_token_id
         self.add_bos = add_bos
         self._plain: RustTokenizer | None = None
+        self._file: pathlib.Path | None = None  # a tokenizer.json with the same content
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
         added = backend.get_added_tokens_decoder()
         self.special_ids = frozenset(added)
         alphabet = byte_alphabet()
@@ -144,12 +146,14 @@ class CheckpointTokenizer:
         backend.no_truncation()
         backend.no_padding()
         probe = backend.encode("a").ids
-        return cls(
+        made = cls(
             backend,
             eos_token_ids=eos_token_ids,
             bos_token_id=bos_token_id,
             add_bos=bos_token_id is not None and probe[:1] == [bos_token_id],
         )
+        made._file = path
+        return made
 
     @property
     def vocab_size(self) -> int:
@@ -199,11 +203,13 @@ class CheckpointTokenizer:
         """Vocabulary for `offseek.grammars.GrammarCompiler`; `vocab_size` is the width of the logits."""
         from offseek.grammars import Vocabulary
 
-        # The grammars read a tokenizer file: they need its merges to spell forced text as the tokenizer would.
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "tokenizer.json"
-            self.backend.save(str(path))
-            return Vocabulary.from_tokenizer_file(path, eos_token_ids=list(self.eos_token_ids), vocab_size=vocab_size)
+        # The grammars read a tokenizer file, and again (for the merges) when forced text is first spelled, so a file
+        # made for them stays as long as this object.
+        if self._file is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="offseek-tokenizer-")
+            self._file = pathlib.Path(self._folder.name) / "tokenizer.json"
+            self.backend.save(str(self._file))
+        return Vocabulary.from_tokenizer_file(self._file, eos_token_ids=list(self.eos_token_ids), vocab_size=vocab_size)
 
 
 def read_json(path: pathlib.Path) -> dict[str, Any]:
