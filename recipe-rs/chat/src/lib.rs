@@ -20,6 +20,7 @@ pub mod render;
 pub mod request;
 pub mod response;
 pub mod special;
+mod texts;
 pub mod tokenizer;
 
 pub use error::{ChatError, ConversionError, Result};

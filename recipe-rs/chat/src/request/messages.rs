@@ -9,6 +9,7 @@ use crate::json::{decode, DecodeError, Value};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
+mod blocks;
 mod convert;
 
 /// A decoded request and what its body held beyond the typed fields.

@@ -2,8 +2,15 @@
 
 pub mod chat;
 pub mod common;
+mod content;
+mod images;
 pub mod messages;
+mod params;
+mod reasoning;
 pub mod responses;
+mod schema;
+mod strict;
+mod tools;
 pub mod warnings;
 
 pub use chat::ChatCompletionRequest;

@@ -11,6 +11,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 mod convert;
+mod declared;
+mod items;
+mod search;
 
 /// A decoded request and what its body held beyond the typed fields.
 #[derive(Clone, Debug)]
@@ -166,8 +169,9 @@ pub enum ResponsesTool {
     Function(ResponsesFunctionTool),
     Custom(ResponsesCustomTool),
     Namespace(ResponsesNamespace),
-    #[serde(alias = "web_search_2025_08_26")]
     WebSearch(ResponsesWebSearch),
+    #[serde(rename = "web_search_2025_08_26")]
+    WebSearch20250826(ResponsesWebSearch),
     ToolSearch(ResponsesToolSearch),
     #[serde(other)]
     Unsupported,
