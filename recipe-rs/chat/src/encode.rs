@@ -5,51 +5,45 @@
 
 use crate::error::{ChatError, Result};
 use crate::render::RenderedPrompt;
-
-/// What encoding needs from a tokenizer.
-pub trait PromptTokenizer {
-    /// Append the ids of plain text, encoded without added vocabulary.
-    ///
-    /// # Errors
-    /// A message, when the text cannot be encoded.
-    fn encode_text(&self, text: &str, ids: &mut Vec<u32>) -> std::result::Result<(), String>;
-
-    /// The id of an added token.
-    fn special_id(&self, spelling: &str) -> Option<u32>;
-}
+use crate::tokenizer::Tokenizer;
 
 /// Encode a rendered prompt.
 ///
 /// # Errors
 /// [`ChatError::Encode`] naming a special token that the tokenizer does not have.
-pub fn encode(rendered: &RenderedPrompt, tokenizer: &impl PromptTokenizer) -> Result<Vec<u32>> {
-    let text = &rendered.prompt;
-    let mut ids = Vec::with_capacity(text.len() / 3 + rendered.special_ranges.len());
+pub fn encode(rendered: &RenderedPrompt, tokenizer: &Tokenizer) -> Result<Vec<u32>> {
+    let mut ids = Vec::with_capacity(rendered.prompt.len() / 3);
+    encode_into(rendered, tokenizer, &mut ids)?;
+    Ok(ids)
+}
+
+/// As [`encode`], appending to `ids`, which may hold some of the ids when an error is returned.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_into(
+    rendered: &RenderedPrompt,
+    tokenizer: &Tokenizer,
+    ids: &mut Vec<u32>,
+) -> Result<()> {
     let failed =
         |reason: String| ChatError::Encode(format!("failed to encode conversation: {reason}"));
+    let text = &rendered.prompt;
     let mut from = 0;
     for range in &rendered.special_ranges {
-        encode_stretch(&text[from..range.bytes.start], tokenizer, &mut ids).map_err(failed)?;
+        tokenizer
+            .encode_ordinary_into(&text[from..range.bytes.start], ids)
+            .map_err(|e| failed(e.to_string()))?;
         let spelling = &text[range.bytes.clone()];
         let id = tokenizer.special_id(spelling).ok_or_else(|| {
             failed(format!(
-                "special token {spelling:?} is not in the added vocabulary"
+                "special token \"{spelling}\" is not in the added vocabulary"
             ))
         })?;
         ids.push(id);
         from = range.bytes.end;
     }
-    encode_stretch(&text[from..], tokenizer, &mut ids).map_err(failed)?;
-    Ok(ids)
-}
-
-fn encode_stretch(
-    text: &str,
-    tokenizer: &impl PromptTokenizer,
-    ids: &mut Vec<u32>,
-) -> std::result::Result<(), String> {
-    if text.is_empty() {
-        return Ok(());
-    }
-    tokenizer.encode_text(text, ids)
+    tokenizer
+        .encode_ordinary_into(&text[from..], ids)
+        .map_err(|e| failed(e.to_string()))
 }

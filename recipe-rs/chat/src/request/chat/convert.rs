@@ -102,6 +102,7 @@ impl ChatRequest {
                 .then(|| prefix.unwrap_or(ThinkingInitialStage::ReasoningStart)),
             stop_sequences,
             special_tokens: options.special_tokens.clone(),
+            ..ParsingOptions::default()
         };
         let include_usage = body
             .stream_options

@@ -78,6 +78,7 @@ impl MessagesBody {
             thinking_initial_stage: thinking.on.then_some(ThinkingInitialStage::ReasoningStart),
             stop_sequences,
             special_tokens: options.special_tokens.clone(),
+            ..ParsingOptions::default()
         };
         Ok(ConvertedRequest {
             inference_options: InferenceOptions {

@@ -117,6 +117,7 @@ impl ResponsesBody {
             thinking_initial_stage: thinking.on.then_some(ThinkingInitialStage::ReasoningStart),
             stop_sequences: Vec::new(),
             special_tokens: options.special_tokens.clone(),
+            ..ParsingOptions::default()
         };
         Ok(ConvertedRequest {
             inference_options: InferenceOptions {
