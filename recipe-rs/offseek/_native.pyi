@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any, Literal, final
+from typing import Any, Literal, TypeAlias, final
 
 from typing_extensions import Buffer
 
@@ -132,6 +132,480 @@ class SpecialTokens:
     ) -> SpecialTokens: ...
     def token(self, token: SpecialToken) -> str:
         """The spelling of `token` in this mapping."""
+
+# ---- requests and conversations (recipe-rs/chat/src/{request,conversation,render,encode}) -----------------
+
+__version__: str
+IMAGE_SPECIAL_TOKEN_ID: int
+
+ToolChoice: TypeAlias = Literal["auto", "none", "required"]
+ReasoningEffort: TypeAlias = Literal["low", "high", "xhigh", "max"]
+ResponseFormat: TypeAlias = Literal["text", "json_object", "json_schema", "regex"]
+ImageDetail: TypeAlias = Literal["low", "high", "original", "auto"]
+Role: TypeAlias = Literal["system", "user", "assistant", "tool", "latest_reminder"]
+ImageSourceKind: TypeAlias = Literal["data_url", "url", "bytes"]
+RequestBody: TypeAlias = bytes | str | dict[str, Any]
+
+@final
+class ModelVersion:
+    """The model version that a conversation targets; selects the prompt encoding."""
+
+    DeepseekV4Pro: ModelVersion
+    """Rendered by `DeepseekV4Encoding`."""
+    DeepseekV41Flash: ModelVersion
+    """Rendered by `DeepseekV41Encoding`."""
+
+    def __int__(self) -> int: ...
+    def __eq__(self, value: object, /) -> bool: ...
+    def __ne__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class WebSearchBehavior:
+    """What conversion does with web-search tools, choices and blocks."""
+
+    Drop: WebSearchBehavior
+    """Leave them out."""
+    Reject: WebSearchBehavior
+    """Refuse the request."""
+
+    def __int__(self) -> int: ...
+    def __eq__(self, value: object, /) -> bool: ...
+    def __ne__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class ReasoningContentBehavior:
+    """What conversion does, in thinking mode, with assistant history that lacks reasoning."""
+
+    FillEmpty: ReasoningContentBehavior
+    """Read it as empty."""
+    Reject: ReasoningContentBehavior
+    """Refuse the request where the reasoning has to be sent back."""
+
+    def __int__(self) -> int: ...
+    def __eq__(self, value: object, /) -> bool: ...
+    def __ne__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class ConversionOptions:
+    """Options of request conversion. Immutable: every `with_*` gives a changed copy."""
+
+    def __new__(
+        cls,
+        *,
+        default_thinking_mode: bool = True,
+        reasoning_content_behavior: ReasoningContentBehavior = ...,
+        responses_web_search: WebSearchBehavior = ...,
+        messages_web_search: WebSearchBehavior = ...,
+        thinking_max_tokens_upper_bound: int = 393216,
+        non_thinking_max_tokens_upper_bound: int = 393216,
+    ) -> ConversionOptions: ...
+    @property
+    def default_thinking_mode(self) -> bool:
+        """Mode of requests that say nothing about thinking."""
+    @property
+    def model_versions_by_name(self) -> dict[str, ModelVersion]:
+        """Accepted model names, as a copy; others are refused."""
+    @property
+    def thinking_max_tokens_upper_bound(self) -> int:
+        """Largest output limit in thinking mode. Chat and Responses refuse a larger one, Messages lowers it."""
+    @property
+    def non_thinking_max_tokens_upper_bound(self) -> int:
+        """The same outside thinking mode."""
+    @property
+    def reasoning_content_behavior(self) -> ReasoningContentBehavior: ...
+    @property
+    def responses_web_search(self) -> WebSearchBehavior: ...
+    @property
+    def messages_web_search(self) -> WebSearchBehavior: ...
+    @property
+    def special_tokens(self) -> SpecialTokens:
+        """Spellings handed on to `ParsingOptions`, and of image placeholders in contents."""
+    def with_default_thinking_mode(self, default_thinking_mode: bool) -> ConversionOptions: ...
+    def with_reasoning_content_behavior(self, reasoning_content_behavior: ReasoningContentBehavior) -> ConversionOptions: ...
+    def with_responses_web_search(self, responses_web_search: WebSearchBehavior) -> ConversionOptions: ...
+    def with_messages_web_search(self, messages_web_search: WebSearchBehavior) -> ConversionOptions: ...
+    def with_special_tokens(self, special_tokens: SpecialTokens) -> ConversionOptions: ...
+    def with_model_alias(self, model: str, model_version: ModelVersion) -> ConversionOptions:
+        """Accept one more name (case-sensitive), or change what a name stands for."""
+    def with_model_versions_by_name(self, model_versions_by_name: dict[str, ModelVersion]) -> ConversionOptions:
+        """Accept exactly these names."""
+    def with_thinking_max_tokens_upper_bound(self, thinking_max_tokens_upper_bound: int) -> ConversionOptions: ...
+    def with_non_thinking_max_tokens_upper_bound(self, non_thinking_max_tokens_upper_bound: int) -> ConversionOptions: ...
+
+@final
+class ToolCall:
+    """A tool call of the history. `arguments` is JSON text, not validated."""
+
+    def __new__(cls, id: str, name: str, arguments: str) -> ToolCall: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def arguments(self) -> str: ...
+
+@final
+class ToolDefinition:
+    """A tool that the model may call. `parameters` is a JSON Schema, taken as it is."""
+
+    def __new__(
+        cls,
+        name: str,
+        description: str | None = None,
+        parameters: Any = None,
+        strict: bool | None = None,
+        defer_loading: bool = False,
+    ) -> ToolDefinition: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str | None: ...
+    @property
+    def parameters(self) -> Any:
+        """The schema, as a fresh copy."""
+    @property
+    def strict(self) -> bool | None: ...
+    @property
+    def defer_loading(self) -> bool:
+        """Hidden until revealed (V4.1)."""
+
+class ImageSource:
+    """An image of a message. Base of the three classes below; not made itself."""
+
+    @property
+    def kind(self) -> ImageSourceKind: ...
+    @property
+    def detail(self) -> ImageDetail: ...
+    @property
+    def data_url(self) -> str | None: ...
+    @property
+    def url(self) -> str | None: ...
+    @property
+    def data(self) -> bytes | None: ...
+    @property
+    def path(self) -> str:
+        """Where the request has the image, as errors spell it; empty when made directly."""
+
+@final
+class DataUrlImageSource(ImageSource):
+    """An image in a data URL."""
+
+    def __new__(cls, data_url: str, detail: ImageDetail = "high", *, path: str = ...) -> DataUrlImageSource: ...
+
+@final
+class UrlImageSource(ImageSource):
+    """An image at an external address."""
+
+    def __new__(cls, url: str, detail: ImageDetail = "high", *, path: str = ...) -> UrlImageSource: ...
+
+@final
+class BytesImageSource(ImageSource):
+    """An image as encoded bytes."""
+
+    def __new__(cls, data: bytes, detail: ImageDetail = "high", *, path: str = ...) -> BytesImageSource: ...
+
+class Message:
+    """A message of a conversation. Base of the five classes below; not made itself.
+
+    Properties that a role does not have are None, False or empty.
+    """
+
+    @property
+    def role(self) -> Role: ...
+    @property
+    def content(self) -> str: ...
+    @property
+    def reasoning_content(self) -> str | None: ...
+    @property
+    def tool_calls(self) -> list[ToolCall] | None: ...
+    @property
+    def tool_call_id(self) -> str | None: ...
+    @property
+    def image_sources(self) -> list[ImageSource]: ...
+    @property
+    def prefix(self) -> bool:
+        """Whether the model continues this assistant message."""
+
+@final
+class SystemMessage(Message):
+    """A system message; `tools` are revealed by it (V4.1). Images as in `UserMessage`."""
+
+    def __new__(
+        cls,
+        content: str,
+        image_sources: Sequence[ImageSource] | None = None,
+        tools: Sequence[ToolDefinition] | None = None,
+        *,
+        image_token: str | None = None,
+    ) -> SystemMessage: ...
+    @property
+    def tools(self) -> list[ToolDefinition] | None: ...
+
+@final
+class UserMessage(Message):
+    """A user message.
+
+    The first occurrences of `image_token` in `content` (default: the default spelling of the image token), one per
+    image source, become image placeholders; later ones stay text. Sources without an occurrence are kept, so a
+    prompt may have fewer placeholders than sources. Raises ValueError for an empty `image_token`.
+    """
+
+    def __new__(
+        cls, content: str, image_sources: Sequence[ImageSource] | None = None, *, image_token: str | None = None
+    ) -> UserMessage: ...
+
+@final
+class AssistantMessage(Message):
+    """An assistant message; with `prefix` the model continues it."""
+
+    def __new__(
+        cls,
+        content: str,
+        reasoning_content: str | None = None,
+        tool_calls: Sequence[ToolCall] | None = None,
+        prefix: bool = False,
+    ) -> AssistantMessage: ...
+
+@final
+class ToolMessage(Message):
+    """A tool result. Images as in `UserMessage`."""
+
+    def __new__(
+        cls,
+        content: str,
+        tool_call_id: str | None = None,
+        image_sources: Sequence[ImageSource] | None = None,
+        *,
+        image_token: str | None = None,
+    ) -> ToolMessage: ...
+
+@final
+class LatestReminderMessage(Message):
+    """Additional instructions in the course of a conversation."""
+
+    def __new__(cls, content: str) -> LatestReminderMessage: ...
+
+@final
+class Conversation:
+    """Messages and prompt settings; immutable.
+
+    `response_schema` selects the format `json_schema`, `response_regex` the format `regex`; they exclude each
+    other and `json_object` (ValueError).
+    """
+
+    def __new__(
+        cls,
+        messages: Sequence[Message] | None = None,
+        *,
+        thinking_mode: bool = True,
+        tools: Sequence[ToolDefinition] | None = None,
+        tool_choice: ToolChoice = "auto",
+        reasoning_effort: ReasoningEffort | None = None,
+        response_format: Literal["text", "json_object"] = "text",
+        response_schema: Any | None = None,
+        response_regex: str | None = None,
+    ) -> Conversation: ...
+    @property
+    def messages(self) -> list[Message]: ...
+    @property
+    def thinking_mode(self) -> bool: ...
+    @property
+    def tools(self) -> list[ToolDefinition]: ...
+    @property
+    def tool_choice(self) -> ToolChoice: ...
+    @property
+    def reasoning_effort(self) -> ReasoningEffort | None: ...
+    @property
+    def response_format(self) -> ResponseFormat: ...
+    @property
+    def response_schema(self) -> Any | None: ...
+    @property
+    def response_regex(self) -> str | None: ...
+
+@final
+class OutputConstraint:
+    """What constrained decoding can enforce on the output."""
+
+    @property
+    def kind(self) -> str:
+        """`json`, `regex`, `tool_call` or `tool_call_required`."""
+    @property
+    def schema(self) -> str:
+        """Compact JSON of a schema or of a list of function tools, an expression, or "" for any JSON value."""
+
+@final
+class InferenceOptions:
+    """Sampling parameters of a converted request; what the request leaves open is None."""
+
+    @property
+    def max_tokens(self) -> int | None: ...
+    @property
+    def temperature(self) -> float | None: ...
+    @property
+    def top_p(self) -> float | None: ...
+    @property
+    def logprobs(self) -> bool: ...
+    @property
+    def top_logprobs(self) -> int | None: ...
+    @property
+    def seed(self) -> int | None: ...
+    @property
+    def output_constraint(self) -> OutputConstraint | None:
+        """As `deepseek_recipe` gives it. Engines enforce `ConversationRequest.enforced_constraint` instead."""
+
+@final
+class RequestWarning:
+    """A field of a request that has no effect."""
+
+    @property
+    def pointer(self) -> str:
+        """JSON pointer into the body."""
+    @property
+    def reason(self) -> str: ...
+    def __eq__(self, value: object, /) -> bool: ...
+    def __ne__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class ConversationRequest:
+    """A converted request: the conversation, and what is needed to run it and to read the answer."""
+
+    def __new__(cls, conversation: Conversation, model_version: ModelVersion) -> ConversationRequest: ...
+    @property
+    def conversation(self) -> Conversation: ...
+    @property
+    def inference_options(self) -> InferenceOptions: ...
+    @property
+    def parsing_options(self) -> ParsingOptions: ...
+    @property
+    def model_version(self) -> ModelVersion: ...
+    @property
+    def stream(self) -> bool: ...
+    @property
+    def enforced_constraint(self) -> OutputConstraint | None:
+        """The constraint to enforce: strict schemas keep the definitions and keywords that normalisation drops."""
+    @property
+    def warnings(self) -> list[RequestWarning]:
+        """Every field of the request that has no effect."""
+    def resolve_max_tokens(self, prompt_tokens: int, context_limit: int) -> int:
+        """Output limit for a prompt of so many tokens in a context of so many, at least 1.
+
+        A requested limit is kept; else 8192, while thinking 65536 or (effort max) 131072, lowered to what the prompt
+        leaves. Raises ConversionError when prompt and requested limit, or the prompt alone, do not fit.
+        """
+
+@final
+class ChatCompletionRequest:
+    """A Chat Completions request. `convert` consumes it, even when it fails.
+
+    The body is JSON text or parsed JSON. Raises RequestError (a ValueError) for text that is not JSON or a body of
+    the wrong shape, TypeError, OverflowError, RecursionError or UnicodeEncodeError for Python values that are not JSON.
+    """
+
+    def __new__(cls, body: RequestBody) -> ChatCompletionRequest: ...
+    @property
+    def model(self) -> str: ...
+    def convert(self, options: ConversionOptions) -> ConversationRequest:
+        """Check the request and convert it. Raises ConversionError."""
+    @staticmethod
+    def chunk_generator(request: ConversationRequest, id: str, model: str) -> ChatCompletionChunkGenerator: ...
+
+@final
+class ResponsesRequest:
+    """A Responses request. `convert` consumes it, even when it fails. Bodies as in `ChatCompletionRequest`."""
+
+    def __new__(cls, body: RequestBody) -> ResponsesRequest: ...
+    @property
+    def model(self) -> str: ...
+    def namespace_tool_map(self, options: ConversionOptions) -> dict[str, tuple[str, str]]:
+        """Names that conversion gives to declared namespace tools -> (namespace, name). Raises ConversionError."""
+    def echo(self) -> ResponsesEcho:
+        """The settings that response objects repeat."""
+    def convert(self, options: ConversionOptions) -> ConversationRequest:
+        """Check the request and convert it. Raises ConversionError."""
+    @staticmethod
+    def chunk_generator(request: ConversationRequest, id: str, model: str) -> ResponsesChunkGenerator: ...
+
+@final
+class MessagesRequest:
+    """A Messages request. `convert` consumes it, even when it fails. Bodies as in `ChatCompletionRequest`."""
+
+    def __new__(cls, body: RequestBody) -> MessagesRequest: ...
+    @property
+    def model(self) -> str: ...
+    def convert(self, options: ConversionOptions) -> ConversationRequest:
+        """Check the request and convert it. Raises ConversionError."""
+    @staticmethod
+    def chunk_generator(request: ConversationRequest, id: str, model: str) -> MessagesChunkGenerator: ...
+
+@final
+class EncodedRequest:
+    """A converted request and its prompt's token ids."""
+
+    @property
+    def request(self) -> ConversationRequest: ...
+    @property
+    def token_ids(self) -> list[int]:
+        """As a fresh list."""
+    @property
+    def num_tokens(self) -> int: ...
+    def to_bytes(self) -> bytes:
+        """The ids as native-endian uint32, for `numpy.frombuffer`."""
+
+def encode_batch(
+    protocol: Literal["chat_completions", "responses", "messages"],
+    bodies: Sequence[RequestBody],
+    options: ConversionOptions,
+    tokenizer: Tokenizer,
+    *,
+    threads: int | None = None,
+) -> list[EncodedRequest | Exception]:
+    """Decode, convert, render and encode many requests, on all cores unless `threads` says fewer.
+
+    Results stand in the order of the bodies. A body that fails gives the exception that the single calls would
+    raise, and does not touch the others. Text is parsed without the interpreter lock, parsed bodies are read with it.
+    """
+
+@final
+class RenderedPrompt:
+    """A prompt, and which parts of it are special tokens and images."""
+
+    @property
+    def prompt(self) -> str: ...
+    @property
+    def special_ranges(self) -> list[tuple[int, int]]:
+        """Ascending, disjoint (start, end) code point offsets of the special tokens; all else is plain text."""
+    @property
+    def image_sources(self) -> list[ImageSource]: ...
+
+@final
+class DeepseekV4Encoding:
+    """Renders conversations as V4 prompts and, with a tokenizer, encodes them. Immutable."""
+
+    def __new__(cls) -> DeepseekV4Encoding: ...
+    def with_tokenizer(self, tokenizer: Tokenizer) -> DeepseekV4Encoding: ...
+    def with_special_tokens(self, special_tokens: SpecialTokens) -> DeepseekV4Encoding: ...
+    def render_conversation(self, conversation: Conversation) -> RenderedPrompt: ...
+    def encode(self, conversation: Conversation) -> list[int]:
+        """Token ids. Raises EncodeError or RuntimeError without a tokenizer or when a special token is not in it."""
+    def encode_into(self, conversation: Conversation, buffer: Buffer) -> int:
+        """Token ids into the front of a writable C-contiguous uint32 buffer; returns the count. Raises BufferError."""
+
+@final
+class DeepseekV41Encoding:
+    """Renders conversations as V4.1 prompts and, with a tokenizer, encodes them. Immutable."""
+
+    def __new__(cls) -> DeepseekV41Encoding: ...
+    def with_tokenizer(self, tokenizer: Tokenizer) -> DeepseekV41Encoding: ...
+    def with_special_tokens(self, special_tokens: SpecialTokens) -> DeepseekV41Encoding: ...
+    def render_conversation(self, conversation: Conversation) -> RenderedPrompt: ...
+    def encode(self, conversation: Conversation) -> list[int]:
+        """Token ids. Raises EncodeError or RuntimeError without a tokenizer or when a special token is not in it."""
+    def encode_into(self, conversation: Conversation, buffer: Buffer) -> int:
+        """Token ids into the front of a writable C-contiguous uint32 buffer; returns the count. Raises BufferError."""
 
 # ---- parsing (recipe-rs/chat/src/{parse,response}) -------------------------------------------------------
 

@@ -1,56 +1,31 @@
 //! A conversation: messages, tools and prompt settings, independent of the protocol it came from.
 
 use crate::json::Value;
+use std::ops::Range;
 
-/// Text with image placeholders at byte offsets. The text itself holds no placeholder spelling, so
-/// nothing a user writes can become one.
+/// Text in which some ranges are placeholders of images. Only these ranges become image tokens; the same
+/// spelling elsewhere in the text stays text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
-    /// The text without placeholders.
+    /// The text, placeholders spelled out.
     pub text: String,
-    /// Ascending byte offsets into `text` at which an image stands.
-    pub image_offsets: Vec<usize>,
+    /// Ascending, disjoint byte ranges of `text` that are placeholders.
+    pub placeholders: Vec<Range<usize>>,
 }
 
 impl Content {
-    /// Content that starts as `text`; its first `count` occurrences of `image_token` become placeholders.
-    pub fn with_placeholders(text: &str, count: usize, image_token: &str) -> Content {
-        let mut content = Content::default();
-        let mut rest = text;
-        while content.image_offsets.len() < count {
-            let Some(at) = rest.find(image_token) else {
-                break;
-            };
-            content.text.push_str(&rest[..at]);
-            content.image_offsets.push(content.text.len());
-            rest = &rest[at + image_token.len()..];
-        }
-        content.text.push_str(rest);
-        content
+    /// `text`, whose first `count` occurrences of `image_token` are placeholders.
+    pub fn with_placeholders(text: String, count: usize, image_token: &str) -> Content {
+        let occurrences = text.match_indices(image_token).take(count);
+        let placeholders = occurrences
+            .map(|(at, token)| at..at + token.len())
+            .collect();
+        Content { text, placeholders }
     }
 
     /// Whether there is neither text nor an image.
     pub fn is_empty(&self) -> bool {
-        self.text.is_empty() && self.image_offsets.is_empty()
-    }
-
-    /// The text with `image_token` at every placeholder.
-    pub fn spell(&self, image_token: &str) -> String {
-        let mut out =
-            String::with_capacity(self.text.len() + self.image_offsets.len() * image_token.len());
-        let mut from = 0;
-        for &at in &self.image_offsets {
-            out.push_str(&self.text[from..at]);
-            out.push_str(image_token);
-            from = at;
-        }
-        out.push_str(&self.text[from..]);
-        out
-    }
-
-    /// Append a placeholder.
-    pub fn push_image(&mut self) {
-        self.image_offsets.push(self.text.len());
+        self.text.is_empty()
     }
 }
 
@@ -58,7 +33,7 @@ impl From<String> for Content {
     fn from(text: String) -> Self {
         Content {
             text,
-            image_offsets: Vec::new(),
+            placeholders: Vec::new(),
         }
     }
 }

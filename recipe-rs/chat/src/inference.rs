@@ -7,6 +7,7 @@ use crate::request::warnings::Warning;
 use crate::request::Echo;
 use crate::special::SpecialTokens;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A constraint on the output that constrained decoding can enforce.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,7 +117,7 @@ impl Default for ParsingOptions {
 #[derive(Clone, Debug)]
 pub struct ConvertedRequest {
     /// What to render.
-    pub conversation: Conversation,
+    pub conversation: Arc<Conversation>,
     /// Which encoding renders it.
     pub model_version: ModelVersion,
     /// Sampling parameters and constraint.
@@ -140,9 +141,12 @@ pub struct ConvertedRequest {
 
 impl ConvertedRequest {
     /// A request made from a conversation alone, with default options.
-    pub fn from_conversation(conversation: Conversation, model_version: ModelVersion) -> Self {
+    pub fn from_conversation(
+        conversation: impl Into<Arc<Conversation>>,
+        model_version: ModelVersion,
+    ) -> Self {
         ConvertedRequest {
-            conversation,
+            conversation: conversation.into(),
             model_version,
             inference_options: InferenceOptions::default(),
             parsing_options: ParsingOptions::default(),

@@ -7,6 +7,7 @@
 //! The way out: chunks of the backend -> core events ([`parse`]) -> events of a protocol and the complete
 //! response ([`response`]).
 
+pub mod batch;
 pub mod conversation;
 pub mod encode;
 pub mod error;

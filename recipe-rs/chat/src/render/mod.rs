@@ -122,15 +122,16 @@ impl Prompt<'_> {
         self.text(rest);
     }
 
-    /// Append content and its images.
+    /// Append content and its images. Placeholders keep the spelling that the content gives them.
     fn content(&mut self, content: &Content, images: &[ImageSource]) {
-        let mut from = 0;
-        for &at in &content.image_offsets {
-            self.text(&content.text[from..at]);
-            self.token(SpecialToken::Image);
-            from = at;
-        }
-        self.text(&content.text[from..]);
+        let base = self.out.prompt.len();
+        self.text(&content.text);
+        self.out
+            .special_ranges
+            .extend(content.placeholders.iter().map(|range| SpecialRange {
+                bytes: base + range.start..base + range.end,
+                token: SpecialToken::Image,
+            }));
         self.out.image_sources.extend_from_slice(images);
     }
 }

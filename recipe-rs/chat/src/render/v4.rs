@@ -28,31 +28,16 @@ pub(super) fn render(prompt: &mut Prompt<'_>, conversation: &Conversation) {
         .iter()
         .filter(|m| !matches!(m, Message::System { .. }))
         .collect();
-    let keeps_reasoning = conversation.thinking_mode && renders_tools;
     let mut calls: &[ToolCall] = &[];
     let mut at = 0;
     while at < messages.len() {
         match messages[at] {
-            Message::Assistant {
-                content,
-                reasoning_content,
-                tool_calls,
-                prefix,
+            message @ Message::Assistant {
+                tool_calls, prefix, ..
             } => {
                 prompt.token(SpecialToken::Assistant);
-                let is_last = at + 1 == messages.len();
-                assistant(
-                    prompt,
-                    Assistant {
-                        content,
-                        reasoning: reasoning_content.as_deref(),
-                        calls: tool_calls.as_deref(),
-                    },
-                    *prefix,
-                    keeps_reasoning,
-                    conversation.thinking_mode,
-                );
-                if !(*prefix && is_last) {
+                assistant(prompt, message, renders_tools, conversation.thinking_mode);
+                if !*prefix || at + 1 < messages.len() {
                     prompt.token(SpecialToken::Eos);
                 }
                 calls = tool_calls.as_deref().unwrap_or(&[]);
@@ -76,9 +61,7 @@ pub(super) fn render(prompt: &mut Prompt<'_>, conversation: &Conversation) {
         messages.last(),
         Some(Message::Assistant { prefix: true, .. })
     );
-    if !is_prefix {
-        generation_prompt(prompt, conversation, renders_tools);
-    }
+    generation_prompt(prompt, conversation, is_prefix);
 }
 
 fn system_text(prompt: &mut Prompt<'_>, conversation: &Conversation) {
@@ -101,31 +84,22 @@ fn system_text(prompt: &mut Prompt<'_>, conversation: &Conversation) {
     }
 }
 
-/// A run of user and tool messages: results first, then the user text as one part. A result after user
-/// text that already followed results begins a turn of its own.
+/// A run of user and tool messages: turns of results followed by user text. A result after user text
+/// begins the next turn.
 fn user_turns(prompt: &mut Prompt<'_>, run: &[&Message], calls: &[ToolCall]) {
-    let ordered: Vec<&Message> = order::turn_order(run, calls, ModelVersion::DeepseekV4Pro)
-        .into_iter()
-        .map(|at| run[at])
-        .collect();
-    let is_tool = |m: &Message| matches!(m, Message::Tool { .. });
+    let order = order::turn_order(run, calls, ModelVersion::DeepseekV4Pro);
+    let ordered: Vec<&Message> = order.into_iter().map(|at| run[at]).collect();
+    let is_tool = |m: &&Message| matches!(m, Message::Tool { .. });
     let mut rest = &ordered[..];
     while !rest.is_empty() {
-        let (mut tools, mut users) = (0, 0);
-        let mut len = 0;
-        for message in rest {
-            if is_tool(message) {
-                if tools > 0 && users > 0 {
-                    break;
-                }
-                tools += 1;
-            } else {
-                users += 1;
-            }
-            len += 1;
-        }
-        user_turn(prompt, &rest[..len]);
-        rest = &rest[len..];
+        let tools = rest.iter().copied().take_while(is_tool).count();
+        let users = rest[tools..]
+            .iter()
+            .copied()
+            .take_while(|m| !is_tool(m))
+            .count();
+        user_turn(prompt, &rest[..tools + users]);
+        rest = &rest[tools + users..];
     }
 }
 
@@ -168,48 +142,46 @@ fn user_turn(prompt: &mut Prompt<'_>, turn: &[&Message]) {
     }
 }
 
-struct Assistant<'a> {
-    content: &'a str,
-    reasoning: Option<&'a str>,
-    calls: Option<&'a [ToolCall]>,
-}
-
-fn assistant(
-    prompt: &mut Prompt<'_>,
-    message: Assistant<'_>,
-    is_prefix: bool,
-    keeps_reasoning: bool,
-    thinking: bool,
-) {
-    let reasoning = message.reasoning.unwrap_or("");
-    if is_prefix && (thinking || !reasoning.is_empty()) {
+/// What follows the assistant token of a message of the history, up to its end token.
+fn assistant(prompt: &mut Prompt<'_>, message: &Message, renders_tools: bool, thinking: bool) {
+    let Message::Assistant {
+        content,
+        reasoning_content,
+        tool_calls,
+        prefix,
+    } = message
+    else {
+        return;
+    };
+    if let Some(reasoning) = reasoning_content
+        .as_deref()
+        .filter(|_| *prefix || renders_tools)
+    {
         prompt.token(SpecialToken::ThinkingStart);
         prompt.text(reasoning);
-        if !message.content.is_empty() || message.calls.is_some() {
-            prompt.token(SpecialToken::ThinkingEnd);
-        }
-    } else {
-        if keeps_reasoning {
-            prompt.token(SpecialToken::ThinkingStart);
-            prompt.text(reasoning);
-        }
+    }
+    // A prefix without content ends inside the reasoning.
+    if !*prefix || !thinking || !content.is_empty() {
         prompt.token(SpecialToken::ThinkingEnd);
     }
-    prompt.text(message.content);
-    if let Some(calls) = message.calls {
+    prompt.text(content);
+    if let Some(calls) = tool_calls {
         prompt.tool_calls(calls, V4);
     }
 }
 
-/// Opens the assistant turn to generate.
-fn generation_prompt(prompt: &mut Prompt<'_>, conversation: &Conversation, renders_tools: bool) {
-    prompt.token(SpecialToken::Assistant);
-    prompt.token(if conversation.thinking_mode {
-        SpecialToken::ThinkingStart
-    } else {
-        SpecialToken::ThinkingEnd
-    });
-    if renders_tools && conversation.tool_choice == ToolChoice::Required {
+/// Opens the assistant turn to generate, unless a prefix did.
+fn generation_prompt(prompt: &mut Prompt<'_>, conversation: &Conversation, is_prefix: bool) {
+    if !is_prefix {
+        prompt.token(SpecialToken::Assistant);
+        let is_thinking = conversation.thinking_mode;
+        prompt.token(if is_thinking {
+            SpecialToken::ThinkingStart
+        } else {
+            SpecialToken::ThinkingEnd
+        });
+    }
+    if conversation.renders_tools() && conversation.tool_choice == ToolChoice::Required {
         prompt.open_calls(V4);
     }
 }

@@ -46,12 +46,9 @@ pub(super) fn render(prompt: &mut Prompt<'_>, conversation: &Conversation) {
                     let is_first = at == 0 && messages.len() == conversation.messages.len();
                     let drops_reasoning =
                         is_first && !conversation.renders_tools() && !has_format_text(conversation);
-                    prefix_text(
-                        prompt,
-                        content,
-                        reasoning,
-                        conversation.thinking_mode && !drops_reasoning,
-                    );
+                    let thinking = conversation.thinking_mode && !drops_reasoning;
+                    let has_calls = tool_calls.as_ref().is_some_and(|calls| !calls.is_empty());
+                    prefix_text(prompt, content, reasoning, thinking, has_calls);
                 } else {
                     if keeps_reasoning {
                         prompt.token(SpecialToken::ThinkingStart);
@@ -82,9 +79,7 @@ pub(super) fn render(prompt: &mut Prompt<'_>, conversation: &Conversation) {
         messages.last(),
         Some(Message::Assistant { prefix: true, .. })
     );
-    if !is_prefix {
-        generation_prompt(prompt, conversation);
-    }
+    generation_prompt(prompt, conversation, is_prefix);
 }
 
 /// The opening system block; returns how many messages it took in.
@@ -98,11 +93,8 @@ fn opening(prompt: &mut Prompt<'_>, conversation: &Conversation) -> usize {
         }) => Some((content, images, tools)),
         _ => None,
     };
-    if first.is_none()
-        && !conversation.thinking_mode
-        && !renders_tools
-        && !has_format_text(conversation)
-    {
+    let has_effort = conversation.thinking_mode && !conversation.messages.is_empty();
+    if first.is_none() && !has_effort && !renders_tools && !has_format_text(conversation) {
         return 0;
     }
     prompt.token(SpecialToken::System);
@@ -161,7 +153,13 @@ fn user_turn(prompt: &mut Prompt<'_>, turn: &[&Message], calls: &[ToolCall]) {
     }
 }
 
-fn prefix_text(prompt: &mut Prompt<'_>, content: &str, reasoning: &str, thinking: bool) {
+fn prefix_text(
+    prompt: &mut Prompt<'_>,
+    content: &str,
+    reasoning: &str,
+    thinking: bool,
+    has_calls: bool,
+) {
     if !thinking {
         prompt.token(SpecialToken::ThinkingEnd);
         prompt.text(content);
@@ -169,20 +167,23 @@ fn prefix_text(prompt: &mut Prompt<'_>, content: &str, reasoning: &str, thinking
     }
     prompt.token(SpecialToken::ThinkingStart);
     prompt.text(reasoning);
-    if !content.is_empty() {
+    if !content.is_empty() || has_calls {
         prompt.token(SpecialToken::ThinkingEnd);
         prompt.text(content);
     }
 }
 
-/// Opens the assistant turn to generate.
-fn generation_prompt(prompt: &mut Prompt<'_>, conversation: &Conversation) {
-    prompt.token(SpecialToken::Assistant);
-    prompt.token(if conversation.thinking_mode {
-        SpecialToken::ThinkingStart
-    } else {
-        SpecialToken::ThinkingEnd
-    });
+/// Opens the assistant turn to generate, unless a prefix did.
+fn generation_prompt(prompt: &mut Prompt<'_>, conversation: &Conversation, is_prefix: bool) {
+    if !is_prefix {
+        prompt.token(SpecialToken::Assistant);
+        let is_thinking = conversation.thinking_mode;
+        prompt.token(if is_thinking {
+            SpecialToken::ThinkingStart
+        } else {
+            SpecialToken::ThinkingEnd
+        });
+    }
     if conversation.renders_tools() && conversation.tool_choice == ToolChoice::Required {
         prompt.open_calls(V41);
     }

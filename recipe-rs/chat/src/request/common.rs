@@ -1,8 +1,7 @@
 //! Wire types that the protocols share.
 
-use serde::de::value::SeqAccessDeserializer;
-use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use std::fmt;
+use crate::json::{decode, Value};
+use serde::de::{self, Deserialize, Deserializer};
 use std::marker::PhantomData;
 
 /// The sentence that refuses anything but a string or a list; protocols word it differently.
@@ -47,58 +46,19 @@ pub enum TextOrList<T, S> {
     List(Vec<T>, PhantomData<S>),
 }
 
-struct TextOrListVisitor<T, S>(PhantomData<(T, S)>);
-
-impl<'de, T: Deserialize<'de>, S: Sentence> Visitor<'de> for TextOrListVisitor<T, S> {
-    type Value = TextOrList<T, S>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string or a list")
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(TextOrList::Text(text.to_owned()))
-    }
-
-    fn visit_string<E>(self, text: String) -> Result<Self::Value, E> {
-        Ok(TextOrList::Text(text))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
-        Ok(TextOrList::List(
-            Vec::deserialize(SeqAccessDeserializer::new(seq))?,
-            PhantomData,
-        ))
-    }
-
-    fn visit_bool<E: de::Error>(self, _: bool) -> Result<Self::Value, E> {
-        Err(E::custom(S::TEXT))
-    }
-
-    fn visit_i64<E: de::Error>(self, _: i64) -> Result<Self::Value, E> {
-        Err(E::custom(S::TEXT))
-    }
-
-    fn visit_u64<E: de::Error>(self, _: u64) -> Result<Self::Value, E> {
-        Err(E::custom(S::TEXT))
-    }
-
-    fn visit_f64<E: de::Error>(self, _: f64) -> Result<Self::Value, E> {
-        Err(E::custom(S::TEXT))
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
-        Err(E::custom(S::TEXT))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<Self::Value, A::Error> {
-        Err(de::Error::custom(S::TEXT))
-    }
-}
-
 impl<'de, T: Deserialize<'de>, S: Sentence> Deserialize<'de> for TextOrList<T, S> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TextOrListVisitor(PhantomData))
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => Ok(TextOrList::Text(text)),
+            Value::Array(items) => {
+                let items: Result<Vec<T>, _> = items.into_iter().map(decode).collect();
+                Ok(TextOrList::List(
+                    items.map_err(de::Error::custom)?,
+                    PhantomData,
+                ))
+            }
+            _ => Err(de::Error::custom(S::TEXT)),
+        }
     }
 }
 

@@ -24,10 +24,14 @@ impl Parts {
         self.content.text.push_str(text);
     }
 
-    /// Add an image part.
-    pub(crate) fn image(&mut self, source: ImageSource) {
+    /// Add an image part, spelled `image_token`.
+    pub(crate) fn image(&mut self, source: ImageSource, image_token: &str) {
         self.separate();
-        self.content.push_image();
+        let start = self.content.text.len();
+        self.content.text.push_str(image_token);
+        self.content
+            .placeholders
+            .push(start..self.content.text.len());
         self.images.push(source);
     }
 

@@ -169,11 +169,10 @@ pub enum MessagesMediaType {
 }
 
 impl MessagesMediaType {
-    /// The wire name.
+    /// The registered name.
     pub fn as_str(self) -> &'static str {
         match self {
-            MessagesMediaType::Jpeg => "image/jpeg",
-            MessagesMediaType::Jpg => "image/jpg",
+            MessagesMediaType::Jpeg | MessagesMediaType::Jpg => "image/jpeg",
             MessagesMediaType::Png => "image/png",
             MessagesMediaType::Gif => "image/gif",
             MessagesMediaType::Webp => "image/webp",

@@ -3,6 +3,7 @@
 pub mod chat;
 pub mod common;
 mod content;
+mod effects;
 mod images;
 pub mod messages;
 mod params;

@@ -4,7 +4,7 @@ use crate::conversation::Message;
 use crate::error::{ChatError, Result};
 use crate::options::{ConversionOptions, ReasoningContentBehavior};
 
-/// Drop, fill or require the reasoning of assistant messages.
+/// Drop, fill or require the reasoning of assistant messages; returns how many non-empty ones were dropped.
 ///
 /// `field` is how the protocol calls it; `lists_tools` whether the request names tools, whatever the choice.
 pub(crate) fn settle(
@@ -13,10 +13,11 @@ pub(crate) fn settle(
     lists_tools: bool,
     field: &str,
     options: &ConversionOptions,
-) -> Result<()> {
+) -> Result<usize> {
     if thinking && options.reasoning_content_behavior == ReasoningContentBehavior::Reject {
         require(messages, lists_tools, field)?;
     }
+    let mut dropped = 0;
     for message in messages {
         if let Message::Assistant {
             reasoning_content, ..
@@ -25,11 +26,15 @@ pub(crate) fn settle(
             if thinking {
                 reasoning_content.get_or_insert_with(String::new);
             } else {
-                *reasoning_content = None;
+                dropped += usize::from(
+                    reasoning_content
+                        .take()
+                        .is_some_and(|text| !text.is_empty()),
+                );
             }
         }
     }
-    Ok(())
+    Ok(dropped)
 }
 
 fn require(messages: &[Message], lists_tools: bool, field: &str) -> Result<()> {

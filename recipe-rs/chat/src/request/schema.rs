@@ -7,6 +7,8 @@
 use crate::json::{Number, Object, Value};
 use jsonschema::{Retrieve, Uri};
 
+const NOT_A_REGEX: &str = " is not a \"regex\"";
+
 /// Refuses to fetch anything.
 struct NoRetrieval;
 
@@ -30,11 +32,27 @@ pub(crate) fn check_schema(schema: &Value) -> Result<(), String> {
         }
     }
     let schema = to_serde(schema);
-    jsonschema::options()
+    let built = jsonschema::options()
         .with_retriever(NoRetrieval)
-        .build(&schema)
-        .map(|_| ())
-        .map_err(|e| e.to_string())
+        .build(&schema);
+    built.map(|_| ()).map_err(|error| problem(&error, &schema))
+}
+
+/// The validator's words; an invalid expression among the names of `patternProperties` is reported with
+/// the schema behind it.
+fn problem(error: &jsonschema::ValidationError<'_>, schema: &serde_json::Value) -> String {
+    let words = error.to_string();
+    let place = error.instance_path().to_string();
+    let name = words
+        .strip_suffix(NOT_A_REGEX)
+        .filter(|_| place.ends_with("/patternProperties"));
+    let behind = name
+        .and_then(|name| serde_json::from_str::<String>(name).ok())
+        .and_then(|name| schema.pointer(&place)?.get(name));
+    match behind {
+        Some(subschema) => format!("{subschema}{NOT_A_REGEX}"),
+        None => words,
+    }
 }
 
 fn to_serde(value: &Value) -> serde_json::Value {

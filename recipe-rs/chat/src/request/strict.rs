@@ -39,7 +39,7 @@ pub(crate) fn normalise(schema: &Value, usage: StrictUse) -> Result<Value> {
     if !matches!(node, Node::Typed(Typed::Object { .. })) {
         return Err(ChatError::invalid(top_level));
     }
-    check(&node, true).map_err(ChatError::invalid)?;
+    check(&node, usage == StrictUse::Tool).map_err(ChatError::invalid)?;
     Ok(node.into_value())
 }
 
@@ -211,9 +211,9 @@ impl From<i64> for Value {
     }
 }
 
-fn check(node: &Node, is_root: bool) -> std::result::Result<(), String> {
+fn check(node: &Node, may_be_empty: bool) -> std::result::Result<(), String> {
     match node {
-        Node::Typed(typed) => check_typed(typed, is_root),
+        Node::Typed(typed) => check_typed(typed, may_be_empty),
         Node::AnyOf(branches, _) => branches
             .iter()
             .try_for_each(|branch| check_typed(branch, false)),
@@ -221,7 +221,7 @@ fn check(node: &Node, is_root: bool) -> std::result::Result<(), String> {
     }
 }
 
-fn check_typed(typed: &Typed, is_root: bool) -> std::result::Result<(), String> {
+fn check_typed(typed: &Typed, may_be_empty: bool) -> std::result::Result<(), String> {
     match typed {
         Typed::Array { items, .. } => check(items, false),
         Typed::Object {
@@ -236,7 +236,7 @@ fn check_typed(typed: &Typed, is_root: bool) -> std::result::Result<(), String> 
             for (_, child) in properties.iter().chain(definitions) {
                 check(child, false)?;
             }
-            if properties.is_empty() && !is_root {
+            if properties.is_empty() && !may_be_empty {
                 return Err("An object with no properties is not allowed.".to_owned());
             }
             if let Some(required) = required {

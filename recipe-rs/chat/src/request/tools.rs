@@ -107,9 +107,7 @@ pub(crate) struct Selected {
     pub(crate) choice: ToolChoice,
 }
 
-/// Check schemas, names and the choice, and narrow the list to a named choice.
-///
-/// `honours_strict` is false for Messages, whose tools ignore `strict`.
+/// Check names, schemas and the choice, and narrow the list to a named choice.
 pub(crate) fn select(
     mut tools: Vec<DeclaredTool>,
     choice: Choice,
@@ -129,10 +127,10 @@ pub(crate) fn select(
     }
     let mut names = HashSet::with_capacity(tools.len());
     for tool in &mut tools {
-        check_parameters(tool)?;
         if !names.insert(tool.definition.name.clone()) {
             return Err(ChatError::invalid("Tool names must be unique."));
         }
+        check_parameters(tool)?;
     }
     let choice = match choice {
         Choice::Named(name) => {

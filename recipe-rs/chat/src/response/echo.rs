@@ -191,7 +191,10 @@ fn write_tools(out: &mut String, tools: &[ResponsesTool]) {
                 }
                 out.push_str("]}");
             }
-            ResponsesTool::WebSearch(search) => write_web_search(out, search),
+            ResponsesTool::WebSearch(search) => write_web_search(out, "web_search", search),
+            ResponsesTool::WebSearch20250826(search) => {
+                write_web_search(out, "web_search_2025_08_26", search);
+            }
             ResponsesTool::ToolSearch(search) => {
                 out.push_str("{\"type\":\"tool_search\"");
                 member_string_or_null(out, "execution", search.execution.map(|e| e.as_str()));
@@ -221,8 +224,9 @@ fn write_custom(out: &mut String, name: &str) {
     out.push('}');
 }
 
-fn write_web_search(out: &mut String, search: &ResponsesWebSearch) {
-    out.push_str("{\"type\":\"web_search\"");
+fn write_web_search(out: &mut String, kind: &str, search: &ResponsesWebSearch) {
+    out.push('{');
+    field(out, "type", kind);
     member_string_or_null(
         out,
         "search_context_size",

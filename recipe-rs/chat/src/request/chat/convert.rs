@@ -12,8 +12,10 @@ use crate::model::ModelVersion;
 use crate::options::ConversionOptions;
 use crate::request::common::{ChatContent, TextOrList};
 use crate::request::content::Parts;
+use crate::request::effects::{self, Requested};
 use crate::request::tools::{self, CheckedFormat, Choice, DeclaredTool};
 use crate::request::{images, params, reasoning};
+use crate::special::SpecialToken;
 use crate::texts::UNSUPPORTED_IMAGE;
 use std::collections::HashSet;
 
@@ -25,9 +27,12 @@ impl ChatRequest {
     /// # Errors
     /// [`ChatError::Conversion`], the first problem in the order of the official checks.
     pub fn convert(self, options: &ConversionOptions) -> Result<ConvertedRequest> {
-        let ChatRequest { body, ignored } = self;
+        let ChatRequest {
+            mut body,
+            ignored: mut warnings,
+        } = self;
         let version = params::model_version(&body.model, options)?;
-        let declared = declared_tools(body.tools.clone().unwrap_or_default())?;
+        let declared = declared_tools(body.tools.take().unwrap_or_default())?;
         let lists_tools = !declared.is_empty();
         let thinking = params::thinking(
             body.thinking.as_ref().map(|t| t.kind),
@@ -40,8 +45,9 @@ impl ChatRequest {
             Some(ChatCompletionResponseFormat::JsonObject)
         );
 
-        let mut messages = Messages::new(version).convert(body.messages.clone())?;
-        reasoning::settle(
+        let mut messages =
+            Messages::new(version, options).convert(std::mem::take(&mut body.messages))?;
+        let dropped_reasoning = reasoning::settle(
             &mut messages,
             thinking.on,
             lists_tools,
@@ -54,6 +60,15 @@ impl ChatRequest {
             ));
         }
         let selected = tools::select(declared, choice(body.tool_choice.as_ref()), thinking.on)?;
+        let has_calls = messages.iter().any(|m| {
+            matches!(
+                m,
+                Message::Assistant {
+                    tool_calls: Some(_),
+                    ..
+                }
+            )
+        });
         let prefix = match messages.last() {
             Some(Message::Assistant {
                 content,
@@ -61,7 +76,7 @@ impl ChatRequest {
                 prefix: true,
                 ..
             }) => {
-                check_prefix(is_json_object, lists_tools)?;
+                check_prefix(is_json_object, lists_tools || has_calls)?;
                 Some(prefix_stage(content, reasoning_content.as_deref()))
             }
             _ => None,
@@ -73,7 +88,7 @@ impl ChatRequest {
             ));
         }
         let has_format = body.response_format.is_some();
-        let format = response_format(body.response_format.clone())?;
+        let format = response_format(body.response_format.take())?;
         tools::check_strict_mix(&selected.tools, has_format)?;
         let has_tools = !selected.tools.is_empty();
         let inference = inference_options(&body, version, thinking.on, has_tools, options)?;
@@ -91,6 +106,23 @@ impl ChatRequest {
             reasoning_effort: thinking.effort,
             response_format: format.format,
         };
+        let top_p = inference.top_p.unwrap_or(1.0);
+        let requested = Requested {
+            temperature: body.temperature,
+            top_p: body.top_p,
+            tool_choice_given: !matches!(
+                body.tool_choice,
+                None | Some(ChatCompletionToolChoice::Auto | ChatCompletionToolChoice::None)
+            ),
+        };
+        effects::warn(
+            &mut warnings,
+            &conversation,
+            version,
+            &requested,
+            top_p,
+            dropped_reasoning,
+        );
         let renders_tools = conversation.renders_tools();
         let parsing_options = ParsingOptions {
             parse_tool_calls: renders_tools,
@@ -118,7 +150,7 @@ impl ChatRequest {
             stream: body.stream.unwrap_or(false),
             include_usage,
             enforced_constraint,
-            warnings: ignored,
+            warnings,
             ..ConvertedRequest::from_conversation(conversation, version)
         })
     }
@@ -150,13 +182,13 @@ fn choice(requested: Option<&ChatCompletionToolChoice>) -> Choice {
     }
 }
 
-fn check_prefix(is_json_object: bool, lists_tools: bool) -> Result<()> {
+fn check_prefix(is_json_object: bool, uses_tools: bool) -> Result<()> {
     if is_json_object {
         return Err(ChatError::invalid(
             "response_format json_object should not be used with prefix",
         ));
     }
-    if lists_tools {
+    if uses_tools {
         return Err(ChatError::invalid(
             "Function call should not be used with prefix",
         ));
@@ -261,8 +293,9 @@ fn mentions_json(message: &Wire) -> bool {
 }
 
 /// Converts messages in order, keeping track of calls that wait for their results.
-struct Messages {
+struct Messages<'o> {
     version: ModelVersion,
+    image_token: &'o str,
     out: Vec<Message>,
     /// Ids of the last assistant message, and those of them not answered yet.
     expected: HashSet<String>,
@@ -270,10 +303,11 @@ struct Messages {
     answered: HashSet<String>,
 }
 
-impl Messages {
-    fn new(version: ModelVersion) -> Messages {
+impl<'o> Messages<'o> {
+    fn new(version: ModelVersion, options: &'o ConversionOptions) -> Self {
         Messages {
             version,
+            image_token: options.special_tokens.get(SpecialToken::Image),
             out: Vec::new(),
             expected: HashSet::new(),
             unanswered: 0,
@@ -370,11 +404,15 @@ impl Messages {
                 Block::Text { text } => parts.text(&text),
                 _ if !self.version.is_v41() => parts.text(UNSUPPORTED_IMAGE),
                 Block::ImageUrl { image_url } => {
-                    parts.image(images::image_url(image_url.url, image_url.detail, &path())?);
+                    parts.image(
+                        images::image_url(image_url.url, image_url.detail, &path())?,
+                        self.image_token,
+                    );
                 }
-                Block::File { file_id, file_data } => {
-                    parts.image(images::file_part(file_id, file_data, &path())?)
-                }
+                Block::File { file_id, file_data } => parts.image(
+                    images::file_part(file_id, file_data, &path())?,
+                    self.image_token,
+                ),
             }
         }
         Ok(parts.finish())

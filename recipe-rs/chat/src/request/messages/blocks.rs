@@ -13,6 +13,7 @@ use crate::request::common::{StringOrList, TextOrList};
 use crate::request::content::Parts;
 use crate::request::images;
 use crate::request::tools::DeclaredTool;
+use crate::special::SpecialToken;
 use crate::texts::UNSUPPORTED_IMAGE;
 use std::collections::{BTreeSet, HashSet};
 
@@ -29,6 +30,7 @@ pub(super) enum Entry {
 /// Assembles entries from messages.
 pub(super) struct Assembly<'a> {
     version: ModelVersion,
+    image_token: &'a str,
     drops_server_blocks: bool,
     tool_names: HashSet<&'a str>,
     entries: Vec<Entry>,
@@ -41,11 +43,12 @@ pub(super) struct Assembly<'a> {
 impl<'a> Assembly<'a> {
     pub(super) fn new(
         version: ModelVersion,
-        options: &ConversionOptions,
+        options: &'a ConversionOptions,
         tools: &'a [DeclaredTool],
     ) -> Self {
         Assembly {
             version,
+            image_token: options.special_tokens.get(SpecialToken::Image),
             drops_server_blocks: options.messages_web_search == WebSearchBehavior::Drop,
             tool_names: tools
                 .iter()
@@ -64,7 +67,7 @@ impl<'a> Assembly<'a> {
             match message {
                 MessagesMessage::User(content) => self.user(blocks(content, i)?, i)?,
                 MessagesMessage::Assistant(content) => self.assistant(blocks(content, i)?, i)?,
-                MessagesMessage::System(content) => self.system(blocks(content, i)?, i)?,
+                MessagesMessage::System(content) => self.system(system_blocks(content), i)?,
             }
         }
         self.check_results_came()?;
@@ -94,7 +97,12 @@ impl<'a> Assembly<'a> {
                 Block::Document { source } => parts.push(Message::user(document(&source))),
                 Block::Image { source } => {
                     let mut part = Parts::default();
-                    self.image(&mut part, source, || format!("messages.{i}.content[{j}]"))?;
+                    self.image(
+                        &mut part,
+                        source,
+                        &format!("messages.{i}.content[{j}]"),
+                        None,
+                    )?;
                     let (content, images) = part.finish();
                     parts.push(Message::User { content, images });
                 }
@@ -184,7 +192,7 @@ impl<'a> Assembly<'a> {
                 Block::Text { text } => parts.text(&text),
                 Block::Document { source } => parts.text(&document(&source)),
                 Block::Image { source } => {
-                    self.image(&mut parts, source, || format!("messages.{i}.content[{j}]"))?
+                    self.image(&mut parts, source, &format!("messages.{i}"), Some(j))?
                 }
                 Block::ToolAddition {
                     tool: MessagesToolReference::ToolReference { name },
@@ -262,9 +270,12 @@ impl<'a> Assembly<'a> {
                         ResultBlock::Text { text } => parts.text(&text),
                         ResultBlock::Document { source } => parts.text(&document(&source)),
                         ResultBlock::Image { source } => {
-                            self.image(&mut parts, source, || {
-                                format!("messages.{i}.content.{j}.tool_result.content[{k}]")
-                            })?;
+                            self.image(
+                                &mut parts,
+                                source,
+                                &format!("messages.{i}.content.{j}.tool_result"),
+                                Some(k),
+                            )?;
                         }
                         ResultBlock::ToolReference { tool_name } => {
                             if !self.tool_names.contains(tool_name.as_str()) {
@@ -327,17 +338,24 @@ impl<'a> Assembly<'a> {
         })
     }
 
+    /// `place` is what the source records; errors add the index of the block.
     fn image(
         &self,
         parts: &mut Parts,
         source: MessagesImageSource,
-        path: impl Fn() -> String,
+        place: &str,
+        block: Option<usize>,
     ) -> Result<()> {
         if !self.version.is_v41() {
             parts.text(UNSUPPORTED_IMAGE);
             return Ok(());
         }
-        parts.image(image_source(source, &path())?);
+        let path = block.map_or_else(|| place.to_owned(), |j| format!("{place}.content[{j}]"));
+        let source = ImageSource {
+            path: place.to_owned(),
+            ..image_source(source, &path)?
+        };
+        parts.image(source, self.image_token);
         Ok(())
     }
 
@@ -359,6 +377,13 @@ fn blocks(content: MessagesContent, i: usize) -> Result<Vec<Block>> {
             "messages.{i}: all messages must have non-empty content"
         ))),
         TextOrList::List(blocks, _) => Ok(blocks),
+    }
+}
+
+fn system_blocks(content: MessagesContent) -> Vec<Block> {
+    match content {
+        TextOrList::Text(text) => vec![Block::Text { text }],
+        TextOrList::List(blocks, _) => blocks,
     }
 }
 

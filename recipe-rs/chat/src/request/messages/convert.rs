@@ -10,6 +10,7 @@ use crate::inference::{ConvertedRequest, InferenceOptions, ParsingOptions, Think
 use crate::model::ModelVersion;
 use crate::options::{ConversionOptions, WebSearchBehavior};
 use crate::request::common::{StringOrList, TextOrList};
+use crate::request::effects::{self, Requested};
 use crate::request::tools::{self, CheckedFormat, Choice, DeclaredTool};
 use crate::request::{params, reasoning};
 
@@ -21,7 +22,10 @@ impl MessagesBody {
     /// # Errors
     /// [`ChatError::Conversion`], the first problem in the order of the official checks.
     pub fn convert(self, options: &ConversionOptions) -> Result<ConvertedRequest> {
-        let MessagesBody { body, ignored } = self;
+        let MessagesBody {
+            body,
+            ignored: mut warnings,
+        } = self;
         let version = params::model_version(&body.model, options)?;
         let declared = Declared::new(body.tools.unwrap_or_default(), version, options)?;
         let effort = body.output_config.as_ref().and_then(|c| c.effort);
@@ -38,6 +42,10 @@ impl MessagesBody {
         entries.extend(Assembly::new(version, options, &declared.tools).assemble(body.messages)?);
 
         let lists_tools = !declared.tools.is_empty();
+        let tool_choice_given = matches!(
+            body.tool_choice,
+            Some(MessagesToolChoice::Any { .. } | MessagesToolChoice::Tool { .. })
+        );
         let choice = declared.choice(body.tool_choice);
         let selected = tools::select(declared.tools, choice, thinking.on)?;
         let definitions: Vec<_> = selected
@@ -46,7 +54,7 @@ impl MessagesBody {
             .map(|tool| tool.definition.clone())
             .collect();
         let mut messages = resolve_entries(entries, &definitions);
-        reasoning::settle(
+        let dropped_reasoning = reasoning::settle(
             &mut messages,
             thinking.on,
             lists_tools,
@@ -70,6 +78,19 @@ impl MessagesBody {
             reasoning_effort: thinking.effort,
             response_format: ResponseFormat::Text,
         };
+        let requested = Requested {
+            temperature: body.temperature,
+            top_p: body.top_p,
+            tool_choice_given,
+        };
+        effects::warn(
+            &mut warnings,
+            &conversation,
+            version,
+            &requested,
+            top_p,
+            dropped_reasoning,
+        );
         let renders_tools = conversation.renders_tools();
         let parsing_options = ParsingOptions {
             parse_tool_calls: renders_tools,
@@ -93,7 +114,7 @@ impl MessagesBody {
             parsing_options,
             stream: body.stream.unwrap_or(false),
             enforced_constraint,
-            warnings: ignored,
+            warnings,
             ..ConvertedRequest::from_conversation(conversation, version)
         })
     }

@@ -12,8 +12,10 @@ use crate::error::{ChatError, Result};
 use crate::inference::{ConvertedRequest, InferenceOptions, ParsingOptions, ThinkingInitialStage};
 use crate::options::{ConversionOptions, WebSearchBehavior};
 use crate::request::common::TextOrList;
+use crate::request::effects::{self, Requested};
 use crate::request::tools::{self, CheckedFormat, Choice};
 use crate::request::{params, reasoning};
+use crate::special::SpecialToken;
 use std::collections::BTreeMap;
 
 impl ResponsesBody {
@@ -35,7 +37,10 @@ impl ResponsesBody {
     /// # Errors
     /// [`ChatError::Conversion`], the first problem in the order of the official checks.
     pub fn convert(self, options: &ConversionOptions) -> Result<ConvertedRequest> {
-        let ResponsesBody { mut body, ignored } = self;
+        let ResponsesBody {
+            mut body,
+            ignored: mut warnings,
+        } = self;
         let version = params::model_version(&body.model, options)?;
         let mut registry =
             Registry::declare(body.tools.as_deref().unwrap_or(&[]), version, options)?;
@@ -62,7 +67,14 @@ impl ResponsesBody {
                 return Err(ChatError::invalid("Input items array must not be empty"));
             }
             Some(ResponsesInput::Items(items)) => {
-                entries.extend(Assembly::new(version, &mut registry).assemble(items)?);
+                entries.extend(
+                    Assembly::new(
+                        version,
+                        options.special_tokens.get(SpecialToken::Image),
+                        &mut registry,
+                    )
+                    .assemble(items)?,
+                );
             }
         }
         let lists_tools = !registry.tools.is_empty();
@@ -75,7 +87,7 @@ impl ResponsesBody {
             .map(|tool| tool.definition.clone())
             .collect();
         let mut messages = resolve_entries(entries, &definitions);
-        reasoning::settle(
+        let dropped_reasoning = reasoning::settle(
             &mut messages,
             thinking.on,
             lists_tools,
@@ -109,6 +121,22 @@ impl ResponsesBody {
             reasoning_effort: thinking.effort,
             response_format: format.format,
         };
+        let requested = Requested {
+            temperature: body.temperature,
+            top_p: body.top_p,
+            tool_choice_given: !matches!(
+                body.tool_choice,
+                None | Some(ResponsesToolChoice::Auto | ResponsesToolChoice::None)
+            ),
+        };
+        effects::warn(
+            &mut warnings,
+            &conversation,
+            version,
+            &requested,
+            top_p,
+            dropped_reasoning,
+        );
         let renders_tools = conversation.renders_tools();
         let parsing_options = ParsingOptions {
             parse_tool_calls: renders_tools,
@@ -132,7 +160,7 @@ impl ResponsesBody {
             parsing_options,
             stream: body.stream.unwrap_or(false),
             enforced_constraint,
-            warnings: ignored,
+            warnings,
             echo: Some(echo),
             namespace_tool_map,
             ..ConvertedRequest::from_conversation(conversation, version)

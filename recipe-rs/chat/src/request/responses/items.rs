@@ -33,6 +33,7 @@ struct Turn {
 /// Assembles entries from items.
 pub(super) struct Assembly<'r, 'o> {
     version: ModelVersion,
+    image_token: &'o str,
     registry: &'r mut Registry<'o>,
     entries: Vec<Entry>,
     turn: Option<Turn>,
@@ -46,9 +47,14 @@ pub(super) struct Assembly<'r, 'o> {
 }
 
 impl<'r, 'o> Assembly<'r, 'o> {
-    pub(super) fn new(version: ModelVersion, registry: &'r mut Registry<'o>) -> Self {
+    pub(super) fn new(
+        version: ModelVersion,
+        image_token: &'o str,
+        registry: &'r mut Registry<'o>,
+    ) -> Self {
         Assembly {
             version,
+            image_token,
             registry,
             entries: Vec::new(),
             turn: None,
@@ -378,7 +384,10 @@ impl<'r, 'o> Assembly<'r, 'o> {
             (None, None) => return refuse("input_image must have image_url or file_id"),
             (Some(url), None) => url,
         };
-        parts.image(images::image_url(url, detail, &format!("input[{i}]"))?);
+        parts.image(
+            images::image_url(url, detail, &format!("input[{i}]"))?,
+            self.image_token,
+        );
         Ok(())
     }
 }
