@@ -749,15 +749,39 @@ def make_valid(index: int, seed: int) -> dict[str, Any]:
     return {"id": f"valid-{index}", "protocol": protocol, "body": body, "options": maker.options(protocol), "rng": rng}
 
 
+def combined(rng: random.Random) -> dict[str, Any]:
+    """A request with two or three faults of one protocol: which is reported first is part of the interface."""
+    from faults import ROWS
+
+    protocol = rng.choice(PROTOCOLS)
+    body: dict[str, Any] = {"model": rng.choice([V4, V41])}
+    options: dict[str, Any] = {}
+    for row in rng.sample([row for row in ROWS if row[0] == protocol], rng.choice([2, 2, 3])):
+        for key, value in copy.deepcopy(row[2]).items():
+            known = body.get(key)
+            if isinstance(known, list) and isinstance(value, list):
+                body[key] = known + value if rng.random() < 0.5 else value + known
+            elif isinstance(known, dict) and isinstance(value, dict):
+                body[key] = {**known, **value}
+            else:
+                body[key] = value
+        options.update(row[3])
+    if protocol != "responses" and rng.random() < 0.5:
+        body.setdefault("thinking", {"type": "disabled"})
+    return {"protocol": protocol, "body": body, "options": options}
+
+
 def make_case(index: int, seed: int) -> dict[str, Any]:
-    """Case `index`: valid when even; else a fault, or a random mutation of a valid request."""
+    """Case `index`: valid when even; else one fault, several faults, or a random mutation of a valid request."""
     from faults import FAULTS
 
     case = make_valid(index, seed)
     rng = case.pop("rng")
     if index % 2 == 0:
         return case
-    if (index // 2) % 3 == 0:
+    if (index // 2) % 6 == 0:
         return {**case, "id": f"mutated-{index}", "body": mutated(case["body"], rng)}
+    if (index // 2) % 6 == 3:
+        return {**combined(rng), "id": f"combined-{index}"}
     fault = FAULTS[(index // 2 - index // 6 - 1) % len(FAULTS)]
     return {**fault(rng), "id": f"{fault.__name__}-{index}"}

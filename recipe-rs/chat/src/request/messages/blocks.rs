@@ -34,8 +34,7 @@ pub(super) struct Assembly<'a> {
     drops_server_blocks: bool,
     tool_names: HashSet<&'a str>,
     entries: Vec<Entry>,
-    /// Calls of the last assistant message, which of them wait for a result, and where that message stands.
-    calls: HashSet<String>,
+    /// Calls of the last assistant message that wait for a result, and where that message stands.
     waiting: BTreeSet<String>,
     caller: usize,
 }
@@ -55,7 +54,6 @@ impl<'a> Assembly<'a> {
                 .map(|tool| tool.definition.name.as_str())
                 .collect(),
             entries: Vec::new(),
-            calls: HashSet::new(),
             waiting: BTreeSet::new(),
             caller: 0,
         }
@@ -66,7 +64,10 @@ impl<'a> Assembly<'a> {
         for (i, message) in messages.into_iter().enumerate() {
             match message {
                 MessagesMessage::User(content) => self.user(blocks(content, i)?, i)?,
-                MessagesMessage::Assistant(content) => self.assistant(blocks(content, i)?, i)?,
+                MessagesMessage::Assistant(content) => {
+                    self.check_nothing_waits(|| format!("messages.{i}"))?;
+                    self.assistant(blocks(content, i)?, i)?;
+                }
                 MessagesMessage::System(content) => self.system(system_blocks(content), i)?,
             }
         }
@@ -79,8 +80,10 @@ impl<'a> Assembly<'a> {
         let mut parts = Vec::new();
         let mut seen = HashSet::new();
         for (j, block) in blocks.into_iter().enumerate() {
-            let is_result = matches!(block, Block::ToolResult { .. });
-            if !is_result {
+            if matches!(
+                block,
+                Block::Text { .. } | Block::Document { .. } | Block::Image { .. }
+            ) {
                 self.check_nothing_waits(|| format!("messages.{i}"))?;
             }
             match block {
@@ -110,7 +113,6 @@ impl<'a> Assembly<'a> {
             }
         }
         self.check_results_came()?;
-        self.calls.clear();
         self.entries.extend(parts.into_iter().map(Entry::Message));
         if self.version.is_v41() && !revealed.is_empty() {
             self.entries.push(Entry::Revealing {
@@ -123,11 +125,16 @@ impl<'a> Assembly<'a> {
     }
 
     fn assistant(&mut self, blocks: Vec<Block>, i: usize) -> Result<()> {
-        self.check_nothing_waits(|| format!("messages.{i}"))?;
         let mut text = String::new();
         let mut reasoning: Option<String> = None;
         let mut calls = Vec::new();
         for (j, block) in blocks.into_iter().enumerate() {
+            if matches!(
+                block,
+                Block::Text { .. } | Block::Document { .. } | Block::Image { .. }
+            ) {
+                self.check_nothing_waits(|| format!("messages.{i}.{j}"))?;
+            }
             let add = match block {
                 Block::ToolUse { id, name, input } => {
                     if !self.waiting.insert(id.clone()) {
@@ -164,7 +171,6 @@ impl<'a> Assembly<'a> {
                 Block::Image { source } => self.assistant_image(source, i, j)?,
                 misplaced => return Err(self.misplaced(&misplaced, i)),
             };
-            self.check_nothing_waits(|| format!("messages.{i}.{j}"))?;
             if text.is_empty() {
                 text = add;
             } else {
@@ -172,7 +178,6 @@ impl<'a> Assembly<'a> {
                 text.push_str(&add);
             }
         }
-        self.calls = calls.iter().map(|call| call.id.clone()).collect();
         self.caller = i;
         self.entries.push(Entry::Message(Message::Assistant {
             content: text,

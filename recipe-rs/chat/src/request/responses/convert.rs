@@ -29,7 +29,7 @@ impl ResponsesBody {
     ) -> Result<BTreeMap<String, (String, String)>> {
         let version = params::model_version(&self.body.model, options)?;
         let tools = self.body.tools.as_deref().unwrap_or(&[]);
-        Ok(Registry::declare(tools, version, options)?.namespace_tool_map)
+        Ok(Registry::new(tools, version, options)?.namespace_tool_map)
     }
 
     /// Check the request and turn it into a conversation with its options.
@@ -42,8 +42,12 @@ impl ResponsesBody {
             ignored: mut warnings,
         } = self;
         let version = params::model_version(&body.model, options)?;
-        let mut registry =
-            Registry::declare(body.tools.as_deref().unwrap_or(&[]), version, options)?;
+        let tools = body.tools.as_deref().unwrap_or(&[]);
+        let mut registry = Registry::new(tools, version, options)?;
+        registry.declare(tools)?;
+        if let (true, Some(ResponsesInput::Items(items))) = (version.is_v41(), &body.input) {
+            registry.reveal(items)?;
+        }
         let echo = body.echo();
         let effort = body.reasoning.as_ref().and_then(|r| r.effort);
         let thinking = params::thinking(None, effort, options);
@@ -71,7 +75,7 @@ impl ResponsesBody {
                     Assembly::new(
                         version,
                         options.special_tokens.get(SpecialToken::Image),
-                        &mut registry,
+                        &registry,
                     )
                     .assemble(items)?,
                 );

@@ -1,14 +1,14 @@
 //! Declared Responses tools: names, namespaces, and the tools that a search reveals.
 
 use super::{
-    ResponsesFunctionTool, ResponsesNamespace, ResponsesNamespaceTool, ResponsesTool,
-    ToolSearchExecution,
+    ResponsesFunctionTool, ResponsesInputItem, ResponsesNamespace, ResponsesNamespaceTool,
+    ResponsesTool, ResponsesTypedItem, ToolSearchExecution,
 };
 use crate::error::{ChatError, Result};
 use crate::model::ModelVersion;
 use crate::options::{ConversionOptions, WebSearchBehavior};
 use crate::request::tools::{check_name, DeclaredTool};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// Refuses server tools.
 pub(super) const SERVER_TOOLS: &str = "Server tools are not supported";
@@ -23,37 +23,75 @@ pub(super) struct Registry<'a> {
     taken: HashSet<String>,
     /// (namespace, local name) -> composed name.
     composed: HashMap<(String, String), String>,
+    /// Composed names not yet given to a tool, in order.
+    names: VecDeque<String>,
+    /// Index of a search output -> names of the tools it reveals.
+    revealed: HashMap<usize, Vec<String>>,
     /// Composed name -> (namespace, local name), of declared tools only.
     pub(super) namespace_tool_map: BTreeMap<String, (String, String)>,
 }
 
 impl<'a> Registry<'a> {
-    /// Check and register the declared tools.
-    pub(super) fn declare(
+    /// Check and compose the names of the declared tools.
+    pub(super) fn new(
         tools: &[ResponsesTool],
         version: ModelVersion,
         options: &'a ConversionOptions,
-    ) -> Result<Registry<'a>> {
+    ) -> Result<Self> {
         let mut registry = Registry {
             version,
             options,
             tools: Vec::with_capacity(tools.len()),
             taken: HashSet::new(),
             composed: HashMap::new(),
+            names: VecDeque::new(),
+            revealed: HashMap::new(),
             namespace_tool_map: BTreeMap::new(),
         };
-        registry.add(tools, "tools", false)?;
+        registry.check_names(tools, "tools")?;
+        registry.compose_names(tools, true);
         Ok(registry)
     }
 
-    /// Register tools that a search output reveals; returns their names. `path` is the list's place.
-    pub(super) fn reveal(&mut self, tools: &[ResponsesTool], path: &str) -> Result<Vec<String>> {
-        let before = self.tools.len();
-        self.add(tools, path, true)?;
-        Ok(self.tools[before..]
+    /// Register the declared tools.
+    pub(super) fn declare(&mut self, tools: &[ResponsesTool]) -> Result<()> {
+        self.add(tools, false)
+    }
+
+    /// Check and register the tools that search outputs reveal.
+    pub(super) fn reveal(&mut self, items: &[ResponsesInputItem]) -> Result<()> {
+        let outputs: Vec<(usize, &[ResponsesTool])> = items
             .iter()
-            .map(|tool| tool.definition.name.clone())
-            .collect())
+            .enumerate()
+            .filter_map(|(i, item)| match item {
+                ResponsesInputItem::Item(item) => match &**item {
+                    ResponsesTypedItem::ToolSearchOutput { tools, .. } => {
+                        Some((i, tools.as_slice()))
+                    }
+                    _ => None,
+                },
+                ResponsesInputItem::Message(_) => None,
+            })
+            .collect();
+        for (i, tools) in &outputs {
+            self.check_names(tools, &format!("input[{i}].tools"))?;
+            self.compose_names(tools, false);
+        }
+        for (i, tools) in outputs {
+            let before = self.tools.len();
+            self.add(tools, true)?;
+            let names = self.tools[before..]
+                .iter()
+                .map(|tool| tool.definition.name.clone())
+                .collect();
+            self.revealed.insert(i, names);
+        }
+        Ok(())
+    }
+
+    /// Names of the tools that the search output at item `i` reveals.
+    pub(super) fn revealed_by(&self, i: usize) -> Vec<String> {
+        self.revealed.get(&i).cloned().unwrap_or_default()
     }
 
     /// The name under which a call of `name` in `namespace` is rendered.
@@ -73,16 +111,48 @@ impl<'a> Registry<'a> {
         [namespace, separator, name].concat()
     }
 
-    fn add(&mut self, tools: &[ResponsesTool], path: &str, is_revealed: bool) -> Result<()> {
+    fn check_names(&self, tools: &[ResponsesTool], path: &str) -> Result<()> {
+        for (i, tool) in tools.iter().enumerate() {
+            match tool {
+                ResponsesTool::Function(function) => {
+                    check_name(|| format!("{path}[{i}].name"), &function.name)?
+                }
+                ResponsesTool::Namespace(namespace) => {
+                    check_namespace(namespace, &format!("{path}[{i}]"))?
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Compose the names of namespace tools, in order, apart from all names in use.
+    fn compose_names(&mut self, tools: &[ResponsesTool], is_declared: bool) {
         for tool in tools {
             if let Some(name) = self.top_level_name(tool) {
                 self.taken.insert(name.to_owned());
             }
         }
-        for (i, tool) in tools.iter().enumerate() {
+        for tool in tools {
+            let ResponsesTool::Namespace(namespace) = tool else {
+                continue;
+            };
+            for function in namespace.functions() {
+                let name = self.free_name(self.compose(&namespace.name, &function.name));
+                let key = (namespace.name.clone(), function.name.clone());
+                if is_declared {
+                    self.namespace_tool_map.insert(name.clone(), key.clone());
+                }
+                self.composed.entry(key).or_insert_with(|| name.clone());
+                self.names.push_back(name);
+            }
+        }
+    }
+
+    fn add(&mut self, tools: &[ResponsesTool], is_revealed: bool) -> Result<()> {
+        for tool in tools {
             match tool {
                 ResponsesTool::Function(function) => {
-                    check_name(|| format!("{path}[{i}].name"), &function.name)?;
                     let name = function.name.clone();
                     let description = function.description.clone();
                     self.push(name, description, function, is_revealed);
@@ -98,7 +168,11 @@ impl<'a> Registry<'a> {
                         .push(DeclaredTool::apply_patch(self.version, is_revealed));
                 }
                 ResponsesTool::Namespace(namespace) => {
-                    self.add_namespace(namespace, &format!("{path}[{i}]"), is_revealed)?;
+                    for function in namespace.functions() {
+                        let name = self.names.pop_front().unwrap_or_default();
+                        let description = self.namespace_description(namespace, function);
+                        self.push(name, description, function, is_revealed);
+                    }
                 }
                 ResponsesTool::WebSearch(_) | ResponsesTool::WebSearch20250826(_) => {
                     if self.options.responses_web_search == WebSearchBehavior::Reject {
@@ -156,43 +230,6 @@ impl<'a> Registry<'a> {
         ));
     }
 
-    fn add_namespace(
-        &mut self,
-        namespace: &ResponsesNamespace,
-        path: &str,
-        is_revealed: bool,
-    ) -> Result<()> {
-        check_name(|| format!("{path}.name"), &namespace.name)?;
-        let mut local_names = HashSet::new();
-        for (j, tool) in namespace.tools.iter().enumerate() {
-            let function = match tool {
-                ResponsesNamespaceTool::Function(function) => function,
-                ResponsesNamespaceTool::Custom(custom) => {
-                    return Err(ChatError::invalid(format!(
-                        "Currently custom tools are not allowed inside a namespace. Found custom tool '{}' in \
-                         {path}.tools[{j}].",
-                        custom.name
-                    )));
-                }
-            };
-            check_name(|| format!("{path}.tools[{j}].name"), &function.name)?;
-            if !local_names.insert(&function.name) {
-                return Err(ChatError::invalid(
-                    "Tool names within a namespace must be unique.",
-                ));
-            }
-            let name = self.free_name(self.compose(&namespace.name, &function.name));
-            let key = (namespace.name.clone(), function.name.clone());
-            if !is_revealed {
-                self.namespace_tool_map.insert(name.clone(), key.clone());
-            }
-            self.composed.entry(key).or_insert_with(|| name.clone());
-            let description = self.namespace_description(namespace, function);
-            self.push(name, description, function, is_revealed);
-        }
-        Ok(())
-    }
-
     fn namespace_description(
         &self,
         namespace: &ResponsesNamespace,
@@ -215,5 +252,40 @@ impl<'a> Registry<'a> {
             free = format!("{name}_{n}");
         }
         free
+    }
+}
+
+/// A namespace holds functions only, with names of their own.
+fn check_namespace(namespace: &ResponsesNamespace, path: &str) -> Result<()> {
+    check_name(|| format!("{path}.name"), &namespace.name)?;
+    let mut local_names = HashSet::new();
+    for (j, tool) in namespace.tools.iter().enumerate() {
+        let function = match tool {
+            ResponsesNamespaceTool::Function(function) => function,
+            ResponsesNamespaceTool::Custom(custom) => {
+                return Err(ChatError::invalid(format!(
+                    "Currently custom tools are not allowed inside a namespace. Found custom tool '{}' in \
+                     {path}.tools[{j}].",
+                    custom.name
+                )));
+            }
+        };
+        check_name(|| format!("{path}.tools[{j}].name"), &function.name)?;
+        if !local_names.insert(&function.name) {
+            return Err(ChatError::invalid(
+                "Tool names within a namespace must be unique.",
+            ));
+        }
+    }
+    Ok(())
+}
+
+impl ResponsesNamespace {
+    /// Its functions, in order.
+    fn functions(&self) -> impl Iterator<Item = &ResponsesFunctionTool> {
+        self.tools.iter().filter_map(|tool| match tool {
+            ResponsesNamespaceTool::Function(function) => Some(function),
+            ResponsesNamespaceTool::Custom(_) => None,
+        })
     }
 }

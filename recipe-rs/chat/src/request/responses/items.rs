@@ -34,7 +34,7 @@ struct Turn {
 pub(super) struct Assembly<'r, 'o> {
     version: ModelVersion,
     image_token: &'o str,
-    registry: &'r mut Registry<'o>,
+    registry: &'r Registry<'o>,
     entries: Vec<Entry>,
     turn: Option<Turn>,
     /// Results of the calls of `turn`, and what they reveal.
@@ -50,7 +50,7 @@ impl<'r, 'o> Assembly<'r, 'o> {
     pub(super) fn new(
         version: ModelVersion,
         image_token: &'o str,
-        registry: &'r mut Registry<'o>,
+        registry: &'r Registry<'o>,
     ) -> Self {
         Assembly {
             version,
@@ -263,10 +263,15 @@ impl<'r, 'o> Assembly<'r, 'o> {
         tools: &[super::ResponsesTool],
         i: usize,
     ) -> Result<()> {
-        let names = self.registry.reveal(tools, &format!("input[{i}].tools"))?;
+        self.answer(&id, i)?;
         let text = search_result(tools)
             .map_err(|reason| ChatError::invalid(format!("input[{i}]: {reason}")))?;
-        self.output(Some(id), text.into(), Vec::new(), i)?;
+        self.outputs.push(Message::Tool {
+            content: text.into(),
+            tool_call_id: Some(id),
+            images: Vec::new(),
+        });
+        let names = self.registry.revealed_by(i);
         if !names.is_empty() {
             self.revealed.push(names);
         }
