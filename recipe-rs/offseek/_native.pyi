@@ -138,13 +138,13 @@ class SpecialTokens:
 __version__: str
 IMAGE_SPECIAL_TOKEN_ID: int
 
-ToolChoice: TypeAlias = Literal["auto", "none", "required"]
-ReasoningEffort: TypeAlias = Literal["low", "high", "xhigh", "max"]
-ResponseFormat: TypeAlias = Literal["text", "json_object", "json_schema", "regex"]
-ImageDetail: TypeAlias = Literal["low", "high", "original", "auto"]
-Role: TypeAlias = Literal["system", "user", "assistant", "tool", "latest_reminder"]
-ImageSourceKind: TypeAlias = Literal["data_url", "url", "bytes"]
-RequestBody: TypeAlias = bytes | str | dict[str, Any]
+_ToolChoice: TypeAlias = Literal["auto", "none", "required"]
+_ReasoningEffort: TypeAlias = Literal["low", "high", "xhigh", "max"]
+_ResponseFormat: TypeAlias = Literal["text", "json_object", "json_schema", "regex"]
+_ImageDetail: TypeAlias = Literal["low", "high", "original", "auto"]
+_Role: TypeAlias = Literal["system", "user", "assistant", "tool", "latest_reminder"]
+_ImageSourceKind: TypeAlias = Literal["data_url", "url", "bytes"]
+_RequestBody: TypeAlias = bytes | str | dict[str, Any]
 
 @final
 class ModelVersion:
@@ -199,8 +199,8 @@ class ConversionOptions:
         reasoning_content_behavior: ReasoningContentBehavior = ...,
         responses_web_search: WebSearchBehavior = ...,
         messages_web_search: WebSearchBehavior = ...,
-        thinking_max_tokens_upper_bound: int = 393216,
-        non_thinking_max_tokens_upper_bound: int = 393216,
+        thinking_max_tokens_upper_bound: int = ...,
+        non_thinking_max_tokens_upper_bound: int = ...,
     ) -> ConversionOptions: ...
     @property
     def default_thinking_mode(self) -> bool:
@@ -276,9 +276,9 @@ class ImageSource:
     """An image of a message. Base of the three classes below; not made itself."""
 
     @property
-    def kind(self) -> ImageSourceKind: ...
+    def kind(self) -> _ImageSourceKind: ...
     @property
-    def detail(self) -> ImageDetail: ...
+    def detail(self) -> _ImageDetail: ...
     @property
     def data_url(self) -> str | None: ...
     @property
@@ -293,19 +293,19 @@ class ImageSource:
 class DataUrlImageSource(ImageSource):
     """An image in a data URL."""
 
-    def __new__(cls, data_url: str, detail: ImageDetail = "high", *, path: str = ...) -> DataUrlImageSource: ...
+    def __new__(cls, data_url: str, detail: _ImageDetail = "high", *, path: str = ...) -> DataUrlImageSource: ...
 
 @final
 class UrlImageSource(ImageSource):
     """An image at an external address."""
 
-    def __new__(cls, url: str, detail: ImageDetail = "high", *, path: str = ...) -> UrlImageSource: ...
+    def __new__(cls, url: str, detail: _ImageDetail = "high", *, path: str = ...) -> UrlImageSource: ...
 
 @final
 class BytesImageSource(ImageSource):
     """An image as encoded bytes."""
 
-    def __new__(cls, data: bytes, detail: ImageDetail = "high", *, path: str = ...) -> BytesImageSource: ...
+    def __new__(cls, data: bytes, detail: _ImageDetail = "high", *, path: str = ...) -> BytesImageSource: ...
 
 class Message:
     """A message of a conversation. Base of the five classes below; not made itself.
@@ -314,7 +314,7 @@ class Message:
     """
 
     @property
-    def role(self) -> Role: ...
+    def role(self) -> _Role: ...
     @property
     def content(self) -> str: ...
     @property
@@ -402,8 +402,8 @@ class Conversation:
         *,
         thinking_mode: bool = True,
         tools: Sequence[ToolDefinition] | None = None,
-        tool_choice: ToolChoice = "auto",
-        reasoning_effort: ReasoningEffort | None = None,
+        tool_choice: _ToolChoice = "auto",
+        reasoning_effort: _ReasoningEffort | None = None,
         response_format: Literal["text", "json_object"] = "text",
         response_schema: Any | None = None,
         response_regex: str | None = None,
@@ -415,11 +415,11 @@ class Conversation:
     @property
     def tools(self) -> list[ToolDefinition]: ...
     @property
-    def tool_choice(self) -> ToolChoice: ...
+    def tool_choice(self) -> _ToolChoice: ...
     @property
-    def reasoning_effort(self) -> ReasoningEffort | None: ...
+    def reasoning_effort(self) -> _ReasoningEffort | None: ...
     @property
-    def response_format(self) -> ResponseFormat: ...
+    def response_format(self) -> _ResponseFormat: ...
     @property
     def response_schema(self) -> Any | None: ...
     @property
@@ -505,7 +505,7 @@ class ChatCompletionRequest:
     the wrong shape, TypeError, OverflowError, RecursionError or UnicodeEncodeError for Python values that are not JSON.
     """
 
-    def __new__(cls, body: RequestBody) -> ChatCompletionRequest: ...
+    def __new__(cls, body: _RequestBody) -> ChatCompletionRequest: ...
     @property
     def model(self) -> str: ...
     def convert(self, options: ConversionOptions) -> ConversationRequest:
@@ -517,7 +517,7 @@ class ChatCompletionRequest:
 class ResponsesRequest:
     """A Responses request. `convert` consumes it, even when it fails. Bodies as in `ChatCompletionRequest`."""
 
-    def __new__(cls, body: RequestBody) -> ResponsesRequest: ...
+    def __new__(cls, body: _RequestBody) -> ResponsesRequest: ...
     @property
     def model(self) -> str: ...
     def namespace_tool_map(self, options: ConversionOptions) -> dict[str, tuple[str, str]]:
@@ -533,7 +533,7 @@ class ResponsesRequest:
 class MessagesRequest:
     """A Messages request. `convert` consumes it, even when it fails. Bodies as in `ChatCompletionRequest`."""
 
-    def __new__(cls, body: RequestBody) -> MessagesRequest: ...
+    def __new__(cls, body: _RequestBody) -> MessagesRequest: ...
     @property
     def model(self) -> str: ...
     def convert(self, options: ConversionOptions) -> ConversationRequest:
@@ -557,7 +557,7 @@ class EncodedRequest:
 
 def encode_batch(
     protocol: Literal["chat_completions", "responses", "messages"],
-    bodies: Sequence[RequestBody],
+    bodies: Sequence[_RequestBody],
     options: ConversionOptions,
     tokenizer: Tokenizer,
     *,

@@ -29,6 +29,7 @@ PIECES = st.one_of(
     st.text(max_size=8),
 )  # fmt: skip
 TEXT = st.lists(PIECES, max_size=8).map("".join)
+MODEL = st.sampled_from(["DeepSeek-V4-Pro", "DeepSeek-V4.1-Flash"])
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +51,7 @@ def check(converted: Any, tokenizer: Tokenizer) -> None:
 
 @seed(7)
 @settings(max_examples=150, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-@given(
-    st.lists(TEXT, min_size=9, max_size=9), st.sampled_from(["DeepSeek-V4-Pro", "DeepSeek-V4.1-Flash"]), st.booleans()
-)
+@given(texts=st.lists(TEXT, min_size=9, max_size=9), model=MODEL, thinking=st.booleans())
 def test_chat_content_never_becomes_a_special_token(
     texts: list[str], model: str, thinking: bool, tokenizer: Tokenizer
 ) -> None:
@@ -77,7 +76,7 @@ def test_chat_content_never_becomes_a_special_token(
 
 @seed(8)
 @settings(max_examples=100, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-@given(st.lists(TEXT, min_size=4, max_size=4), st.sampled_from(["DeepSeek-V4-Pro", "DeepSeek-V4.1-Flash"]))
+@given(texts=st.lists(TEXT, min_size=4, max_size=4), model=MODEL)
 def test_messages_content_never_becomes_a_special_token(texts: list[str], model: str, tokenizer: Tokenizer) -> None:
     system, user, value, result = texts
     use = {"type": "tool_use", "id": "t", "name": user, "input": {value: value}}

@@ -18,7 +18,7 @@ impl DeclaredTools {
     pub fn of_request(request: &ConvertedRequest) -> Self {
         let Conversation {
             tools, messages, ..
-        } = &request.conversation;
+        } = &*request.conversation;
         let revealed = messages.iter().flat_map(|message| match message {
             Message::System {
                 tools: Some(tools), ..

@@ -231,7 +231,7 @@ fn resolve_entries(entries: Vec<Entry>, tools: &[ToolDefinition]) -> Vec<Message
                 if listed.is_empty() && Content::is_empty(&content) {
                     continue;
                 }
-                let tools = (!listed.is_empty()).then_some(listed);
+                let tools = Some(listed);
                 messages.push(Message::System {
                     content,
                     images,
