@@ -41,7 +41,7 @@ impl Default for Limits {
             regex_nodes: 1_000_000,
             rules: 1_000_000,
             states: 2_000_000,
-            threads: 2_000,
+            threads: 1_000,
             stack_depth: 5_000,
             emptiness_search: 50_000,
             products: 100_000,

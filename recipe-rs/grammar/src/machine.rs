@@ -170,6 +170,11 @@ pub trait Machine: Send + Sync + std::fmt::Debug {
         None
     }
 
+    /// For a tracked body: the bytes that begin the words it tells apart (a superset).
+    fn tracked_bytes(&self, _cx: &mut Cx<'_>, _state: &[u32]) -> ByteSet {
+        ByteSet::ALL
+    }
+
     /// A hash that determines the state's whole language, calls included, across grammars; masks are
     /// then shared between grammars of one vocabulary. `None`: shared within the grammar only.
     fn fingerprint(&self, _cx: &mut Cx<'_>, _state: &[u32]) -> Option<Fingerprint> {

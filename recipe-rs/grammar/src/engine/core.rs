@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use super::intern::Interner;
 use super::network::Start;
@@ -20,7 +20,7 @@ use crate::bytes::ByteSet;
 use crate::error::{GrammarError, LimitKind, Result};
 use crate::hash::{mix, Fingerprint};
 use crate::ir::RuleId;
-use crate::machine::{Callee, Machine, Moves, Successors};
+use crate::machine::{Body, Callee, Machine, Moves, Successors};
 use crate::regex::{Arena, NodeId, EMPTY, NEVER};
 
 /// A configuration of an engine.
@@ -83,6 +83,7 @@ pub struct Engine {
     exact_steps: FxHashMap<(u32, u8), u32>,
     expansions: FxHashMap<Frame, Arc<Expansion>>,
     returns: FxHashMap<u32, ConfigId>,
+    unions: FxHashMap<(u32, u32), u32>,
     start: ConfigId,
     scratch: Scratch,
 }
@@ -90,7 +91,7 @@ pub struct Engine {
 #[derive(Debug, Default)]
 struct Scratch {
     pending: Vec<(Frame, u32, bool)>,
-    seen: FxHashSet<(Frame, u32, bool)>,
+    seen: FxHashMap<(Frame, bool), u32>,
     tops: Vec<(Frame, u32)>,
     accepting: bool,
     escaped: bool,
@@ -116,6 +117,7 @@ impl Engine {
             exact_steps: FxHashMap::default(),
             expansions: FxHashMap::default(),
             returns: FxHashMap::default(),
+            unions: FxHashMap::default(),
             start: DEAD,
             scratch: Scratch::default(),
         };
@@ -370,6 +372,46 @@ impl Engine {
         self.intern_config(list, false, false, live, exact)
     }
 
+    /// The configuration of a frame above a sentinel, with what it may do without reading.
+    pub(crate) fn entered(&mut self, frame: Frame, sentinel: u32) -> Result<ConfigId> {
+        let parents = self.lists.intern(&[sentinel]);
+        self.entered_above(frame, parents)
+    }
+
+    /// The configuration of a frame above a parent set, with what it may do without reading.
+    pub(crate) fn entered_above(&mut self, frame: Frame, parents: u32) -> Result<ConfigId> {
+        self.scratch_clear();
+        self.scratch.pending.push((frame, parents, false));
+        self.close()
+    }
+
+    /// Whether two configurations have the same threads.
+    pub(crate) fn same_threads(&self, a: ConfigId, b: ConfigId) -> bool {
+        self.configs[a.0 as usize].nodes == self.configs[b.0 as usize].nodes
+    }
+
+    /// Whether steps depend on bytes beyond their class.
+    pub(crate) fn is_exact(&self, config: ConfigId) -> bool {
+        self.configs[config.0 as usize].exact
+    }
+
+    /// A machine's frame as a body of units.
+    pub(crate) fn body(&mut self, frame: Frame) -> Option<Body> {
+        let machine = self.machine(frame.kind);
+        let payload = self.payloads.get(frame.state).to_vec();
+        machine.body(&mut Cx { engine: self }, &payload)
+    }
+
+    /// Bytes that begin the words which a machine's tracked body tells apart.
+    pub(crate) fn tracked_bytes(&mut self, frame: Frame) -> ByteSet {
+        if frame.kind <= Frame::REGEX {
+            return ByteSet::ALL;
+        }
+        let machine = self.machine(frame.kind);
+        let payload = self.payloads.get(frame.state).to_vec();
+        machine.tracked_bytes(&mut Cx { engine: self }, &payload)
+    }
+
     /// The configuration after a frame above `parents` has ended.
     pub(crate) fn returned(&mut self, parents: u32) -> Result<ConfigId> {
         if let Some(&known) = self.returns.get(&parents) {
@@ -429,17 +471,25 @@ impl Engine {
 
     /// Follow all moves that read nothing from `scratch.pending` and intern the configuration reached.
     fn close(&mut self) -> Result<ConfigId> {
+        let mut rounds = 0;
         while let Some(item) = self.scratch.pending.pop() {
-            let (frame, parents, entry) = item;
-            if !self.scratch.seen.insert(item) {
-                continue;
+            let (frame, mut parents, entry) = item;
+            // A frame met again is merged with what is known of it, and only gone through again when that
+            // adds something: so ambiguity costs by frames, not by parses.
+            match self.scratch.seen.get(&(frame, entry)).copied() {
+                None => {}
+                Some(known) => {
+                    let merged = self.union(known, parents, 0)?;
+                    if merged == known {
+                        continue;
+                    }
+                    parents = merged;
+                }
             }
-            if self.scratch.seen.len() as u64 > 64 * self.grammar.limits.threads {
-                return Err(self.limit(
-                    LimitKind::Threads,
-                    "ways to go on",
-                    self.scratch.seen.len(),
-                ));
+            self.scratch.seen.insert((frame, entry), parents);
+            rounds += 1;
+            if rounds > 16 * self.grammar.limits.threads {
+                return Err(self.limit(LimitKind::Threads, "ways to go on", rounds as usize));
             }
             match frame.kind {
                 Frame::REGEX => {
@@ -574,6 +624,10 @@ impl Engine {
         if a == b {
             return Ok(a);
         }
+        let key = (a.min(b), a.max(b));
+        if let Some(&known) = self.unions.get(&key) {
+            return Ok(known);
+        }
         if depth > 2_000 {
             return Err(self.limit(LimitKind::StackDepth, "ambiguous nesting", depth as usize));
         }
@@ -597,7 +651,12 @@ impl Engine {
             }
         }
         ids.sort_unstable();
-        Ok(self.lists.intern(&ids))
+        let merged = self.lists.intern(&ids);
+        if self.unions.len() > 100_000 {
+            self.unions.clear();
+        }
+        self.unions.insert(key, merged);
+        Ok(merged)
     }
 
     fn intern_node(&mut self, frame: Frame, parents: u32) -> u32 {

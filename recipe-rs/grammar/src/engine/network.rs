@@ -25,6 +25,7 @@ use super::Grammar;
 use crate::bytes::ByteClasses;
 use crate::error::{GrammarError, LimitKind, Result};
 use crate::ir::{Expr, ExprId, GrammarBuilder, RuleId};
+use crate::limits::Budget;
 use crate::machine::MachineId;
 use crate::regex::{NodeId, EMPTY, INFINITE, NEVER};
 
@@ -32,6 +33,9 @@ use crate::regex::{NodeId, EMPTY, INFINITE, NEVER};
 const FOLD_WEIGHT: u32 = 200;
 /// Counted repetitions up to this many leaves in all are unrolled rather than counted.
 const UNROLL_WEIGHT: u32 = 24;
+
+/// States of one rule whose counted repetitions have to be unrolled (left recursion through a count).
+const UNROLLED_STATES: u64 = 20_000;
 
 /// What a call starts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -104,7 +108,7 @@ impl Draft {
         self.edges[from as usize].push((symbol, to));
     }
 
-    fn finish(self, start: u32, end: u32) -> Automaton {
+    fn finish(self, start: u32, end: u32, budget: &mut Budget) -> Result<Automaton> {
         let mut out = Automaton::default();
         let mut index: FxHashMap<u32, u32> = FxHashMap::default();
         // State 0 stands for the start alone, so that edges back to it do not make it accept.
@@ -118,6 +122,7 @@ impl Draft {
             let mut edges = Vec::new();
             let mut accept = false;
             while let Some(state) = stack.pop() {
+                budget.tick("automaton of one rule")?;
                 accept |= state == end;
                 for (symbol, to) in &self.edges[state as usize] {
                     match symbol {
@@ -143,7 +148,7 @@ impl Draft {
             out.accept[id as usize] = accept && id != 0;
             out.edges[id as usize] = edges;
         }
-        out
+        Ok(out)
     }
 }
 
@@ -331,11 +336,21 @@ impl Compiler<'_> {
 
     fn draft(&mut self, draft: &mut Draft, id: ExprId, from: u32, to: u32) -> Result<()> {
         self.b.budget.tick("rules of the grammar")?;
-        if draft.edges.len() as u64 > self.b.limits_rules() {
+        let most = if self.unroll_all {
+            UNROLLED_STATES
+        } else {
+            self.b.limits_rules()
+        };
+        if draft.edges.len() as u64 > most {
+            let what = if self.unroll_all {
+                "counted repetition that begins with its own rule"
+            } else {
+                "automaton of one rule"
+            };
             return Err(GrammarError::limit(
                 LimitKind::Rules,
-                "automaton of one rule",
-                self.b.limits_rules(),
+                what,
+                most,
                 draft.edges.len() as u64,
             ));
         }
@@ -508,7 +523,7 @@ impl Compiler<'_> {
             let mut draft = Draft::default();
             let (start, end) = (draft.state(), draft.state());
             self.draft(&mut draft, body, start, end)?;
-            automata.push(draft.finish(start, end));
+            automata.push(draft.finish(start, end, &mut self.b.budget)?);
         }
         self.b.regex.check()?;
         self.remove_left_recursion(&mut automata)?;
@@ -575,7 +590,7 @@ impl Compiler<'_> {
                 )));
             }
             for (k, &rule) in group.iter().enumerate() {
-                automata[rule as usize] = solve(&group, &old, k);
+                automata[rule as usize] = solve(&group, &old, k, &mut self.b.budget)?;
             }
         }
         Ok(())
@@ -774,7 +789,7 @@ impl Compiler<'_> {
 }
 
 /// The automaton of group member `k` without left recursion (see the module's text, point 3).
-fn solve(group: &[u32], old: &[Automaton], k: usize) -> Automaton {
+fn solve(group: &[u32], old: &[Automaton], k: usize, budget: &mut Budget) -> Result<Automaton> {
     let mut draft = Draft::default();
     let start = draft.state();
     let end = draft.state();
@@ -805,7 +820,7 @@ fn solve(group: &[u32], old: &[Automaton], k: usize) -> Automaton {
         }
     }
     draft.edge(done[k], None, end);
-    draft.finish(start, end)
+    draft.finish(start, end, budget)
 }
 
 /// Tarjan's strongly connected components, without recursion; gives each node its component's number.

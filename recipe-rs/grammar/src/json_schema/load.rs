@@ -137,9 +137,18 @@ pub(crate) fn load(
 /// A schema that applies itself to the same value can never be decided.
 fn check_cycles(schemas: &[Schema]) -> Result<(), SchemaError> {
     let inner = |s: &Schema| -> Vec<SchemaId> {
-        let lists = s.refs.iter().chain(&s.all_of).chain(s.any_of.iter().flatten()).chain(s.one_of.iter().flatten());
+        let lists = s
+            .refs
+            .iter()
+            .chain(&s.all_of)
+            .chain(s.any_of.iter().flatten())
+            .chain(s.one_of.iter().flatten());
         let single = [s.not, s.if_, s.then, s.else_];
-        lists.copied().chain(single.into_iter().flatten()).chain(s.dep_schemas.iter().map(|d| d.1)).collect()
+        lists
+            .copied()
+            .chain(single.into_iter().flatten())
+            .chain(s.dep_schemas.iter().map(|d| d.1))
+            .collect()
     };
     // 0: not seen, 1: open, 2: done
     let mut state = vec![0u8; schemas.len()];

@@ -7,13 +7,14 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
+
 use super::memo::Memo;
-use super::units::{Loop, Profile, Rests};
-use super::walk::{walk, Found};
+use super::units::{Profile, Rests};
+use super::walk::{Found, Inside, Walker};
 use crate::bytes::ByteSet;
-use crate::engine::{ConfigId, Engine, Frame, BOTTOM};
+use crate::engine::{ConfigId, Engine, Frame, BOTTOM, DEAD};
 use crate::error::Result;
-use crate::regex::NodeId;
 use crate::vocab::{Trie, Vocabulary};
 
 /// The part of a mask that depends on the top frame only.
@@ -30,6 +31,8 @@ pub(crate) struct Local {
     /// If what follows the frame can begin with one of these bytes, the rests are not all known and the
     /// thread is walked as a whole.
     pub(crate) blind: ByteSet,
+    /// Whether `base` is held by this mask alone.
+    own_base: bool,
 }
 
 /// More rests than this are not kept: the thread is walked as a whole instead.
@@ -49,18 +52,28 @@ impl Local {
             .rests
             .as_ref()
             .map_or(0, |r| r.trie.heap_bytes() + r.counts.len());
-        128 + self.add.len() * 4
-            + rests
-            + if self.base.is_some() && self.tail.is_none() {
-                self.base.as_ref().map_or(0, |b| b.len() * 4)
-            } else {
-                0
-            }
+        let base = if self.own_base {
+            self.base.as_ref().map_or(0, |b| b.len() * 4)
+        } else {
+            0
+        };
+        128 + self.add.len() * 4 + rests + base
+    }
+
+    /// A mask without rests.
+    pub(crate) fn of_ids(ids: Vec<u32>, words: usize) -> Local {
+        let (base, add) = pack(ids, words);
+        Local {
+            own_base: base.is_some(),
+            base,
+            add,
+            ..Local::default()
+        }
     }
 }
 
 /// Sort ids, and turn many of them into words.
-pub(crate) fn pack(mut ids: Vec<u32>, words: usize) -> (Option<Arc<[u32]>>, Box<[u32]>) {
+fn pack(mut ids: Vec<u32>, words: usize) -> (Option<Arc<[u32]>>, Box<[u32]>) {
     if ids.len() <= MAX_IDS {
         ids.sort_unstable();
         ids.dedup();
@@ -80,161 +93,197 @@ pub(crate) fn compute(
     vocab: &Vocabulary,
     frame: Frame,
 ) -> Result<Local> {
-    if frame.kind == Frame::REGEX {
-        if let Some(shape) = Loop::of(&engine.regex, NodeId(frame.state)) {
-            if let Some(profile) = memo.profile(engine, vocab, shape.unit) {
-                return looped(engine, vocab, shape, profile);
-            }
+    let start = engine.single(frame, BOTTOM);
+    if let Some((inside, tracked)) = memo.shape(engine, vocab, frame, start)? {
+        if let Some(local) = looped(memo, engine, vocab, start, &inside, tracked)? {
+            return Ok(local);
         }
     }
-    let start = engine.single(frame, BOTTOM);
     let mut found = Found::default();
-    walk(engine, vocab.trie(), start, &mut found, |_| true)?;
-    let (rests, blind) = rests_of(vocab, vocab.trie(), &found.ends, 0);
-    let (base, add) = pack(found.ids, vocab.words());
-    Ok(Local {
-        base,
-        add,
-        rests,
-        tail: None,
-        blind,
-    })
+    let mut walker = Walker {
+        memo,
+        engine,
+        vocab,
+    };
+    walker.walk(vocab.trie(), start, &ByteSet::ALL, &mut found, &|_| true)?;
+    let mut local = Local::of_ids(found.ids, vocab.words());
+    let mut items = Vec::new();
+    if collect_rests(vocab, vocab.trie(), &found.ends, &|_| true, &mut items) {
+        local.rests = build_rests(items);
+    } else {
+        local.blind = ByteSet::ALL;
+    }
+    Ok(local)
 }
 
-/// `unit{min,max} rest`.
+/// A frame inside a body of units; `None` when too many tokens leave it to be judged by their rests.
 fn looped(
+    memo: &mut Memo,
     engine: &mut Engine,
     vocab: &Vocabulary,
-    shape: Loop,
-    profile: Arc<Profile>,
-) -> Result<Local> {
-    let base = profile.stayers(vocab, shape.max);
-    let rest = Frame {
-        kind: Frame::REGEX,
-        state: shape.rest.0,
-    };
-    let rest_accepts = engine.regex.is_nullable(shape.rest);
-    let follow = engine.regex.first_bytes(shape.rest);
-    let start = engine.single(rest, BOTTOM);
-    let mut ids = Vec::new();
-    let mut ends: Vec<(Arc<Rests>, Vec<(u32, u32)>)> = Vec::new();
-    let known = follow.intersect(&profile.dropped()).is_empty();
-    let mut blind = ByteSet::EMPTY;
-    if !known {
-        // Too many tokens leave with a byte that may follow: walk the state like any other.
-        let whole = engine.regex.repeat(shape.unit, shape.min, shape.max);
-        let whole = engine.regex.cat(whole, shape.rest);
-        let start = engine.single(
-            Frame {
-                kind: Frame::REGEX,
-                state: whole.0,
-            },
-            BOTTOM,
-        );
-        let mut found = Found::default();
-        walk(engine, vocab.trie(), start, &mut found, |_| true)?;
-        let (rests, blind) = rests_of(vocab, vocab.trie(), &found.ends, 0);
-        let (base, add) = pack(found.ids, vocab.words());
-        return Ok(Local {
-            base,
-            add,
-            rests,
-            tail: None,
-            blind,
-        });
+    start: ConfigId,
+    inside: &Inside,
+    tracked: bool,
+) -> Result<Option<Local>> {
+    let profile = &inside.profile;
+    let trie = vocab.trie();
+    let follow = engine
+        .live_bytes(inside.exit)
+        .intersect(&inside.first.complement());
+    if !follow.intersect(&profile.dropped()).is_empty() {
+        return Ok(None);
     }
-    let all = profile.unbounded(shape.min, shape.max);
+    let all = profile.unbounded(inside.min, inside.max);
+    let fits = |counts: &[u8], at: u32| {
+        all || (inside.min..=inside.max).contains(&u32::from(counts[at as usize]))
+    };
+    let mut ids = Vec::new();
+    let mut ends: Vec<(Arc<Rests>, Vec<u32>)> = Vec::new();
+    let mut walker = Walker {
+        memo,
+        engine,
+        vocab,
+    };
     for byte in follow.iter() {
         let Some(rests) = profile.rests(vocab, byte) else {
             continue;
         };
         let mut found = Found::default();
-        let counts = &rests.counts;
-        walk(engine, &rests.trie, start, &mut found, |at| {
-            all || (shape.min..=shape.max).contains(&u32::from(counts[at as usize]))
+        walker.walk(&rests.trie, inside.exit, &ByteSet::ALL, &mut found, &|at| {
+            fits(&rests.counts, at)
         })?;
         ids.append(&mut found.ids);
         if !found.ends.is_empty() {
-            ends.push((Arc::clone(&rests), found.ends));
+            ends.push((rests, found.ends));
         }
     }
-    // Tokens that do not enter the loop at all.
+    // Tokens that do not enter the body at all.
     let mut direct = Found::default();
-    if shape.min == 0 {
-        walk(engine, vocab.trie(), start, &mut direct, |_| true)?;
-        ids.append(&mut direct.ids);
-    }
+    walker.walk(
+        trie,
+        start,
+        &inside.first.complement(),
+        &mut direct,
+        &|_| true,
+    )?;
+    ids.append(&mut direct.ids);
     let mut items: Vec<(&[u8], u32)> = Vec::new();
-    let mut too_many =
-        collect_rests(vocab, vocab.trie(), &direct.ends, |_| true, &mut items).is_none();
+    let mut complete = collect_rests(vocab, trie, &direct.ends, &|_| true, &mut items);
     for (rests, places) in &ends {
-        let counts = &rests.counts;
-        let fits =
-            |at: u32| all || (shape.min..=shape.max).contains(&u32::from(counts[at as usize]));
-        too_many |= collect_rests(vocab, &rests.trie, places, fits, &mut items).is_none();
+        complete &= collect_rests(
+            vocab,
+            &rests.trie,
+            places,
+            &|at| fits(&rests.counts, at),
+            &mut items,
+        );
     }
-    if too_many {
-        blind = ByteSet::ALL;
-        items.clear();
+    if tracked {
+        // Along words that are told apart, what the exit said is replaced by real steps.
+        let mut special = Found::default();
+        let mut replaced = FxHashSet::default();
+        track(
+            &mut walker,
+            trie,
+            start,
+            inside,
+            &mut special,
+            &mut replaced,
+        )?;
+        ids.retain(|id| !replaced.contains(id));
+        items.retain(|item| !replaced.contains(&item.1));
+        ids.append(&mut special.ids);
+        complete &= collect_rests(vocab, trie, &special.ends, &|_| true, &mut items);
     }
-    let rests = build_rests(items);
-    let mut tail = None;
-    if rest_accepts {
-        blind = blind
-            .union(&engine.regex.first_bytes(shape.unit))
-            .union(&profile.dropped());
-        tail = Some((profile, shape.min, shape.max));
+    let mut local = Local {
+        base: Some(profile.stayers(vocab, inside.max)),
+        ..Local::default()
+    };
+    if complete {
+        local.rests = build_rests(items);
+    } else {
+        local.blind = ByteSet::ALL;
+    }
+    if walker.engine.has_escaped(inside.exit) {
+        if tracked {
+            local.blind = ByteSet::ALL;
+        }
+        local.blind = local.blind.union(&inside.first).union(&profile.dropped());
+        local.tail = Some((Arc::clone(profile), inside.min.max(1), inside.max));
     }
     ids.sort_unstable();
     ids.dedup();
-    Ok(Local {
-        base: Some(base),
-        add: ids.into(),
-        rests,
-        tail,
-        blind,
-    })
+    local.add = ids.into();
+    Ok(Some(local))
 }
 
-/// The rests behind all places where the frame may have ended.
-fn rests_of(
-    vocab: &Vocabulary,
+/// Walk the words of a tracked body for real, as long as they are tracked, and judge the tokens that
+/// leave along them.
+fn track(
+    walker: &mut Walker<'_>,
     trie: &Trie,
-    ends: &[(u32, u32)],
-    _min: u32,
-) -> (Option<Arc<Rests>>, ByteSet) {
-    let mut items = Vec::new();
-    match collect_rests(vocab, trie, ends, |_| true, &mut items) {
-        Some(()) => (build_rests(items), ByteSet::EMPTY),
-        None => (None, ByteSet::ALL),
+    start: ConfigId,
+    inside: &Inside,
+    found: &mut Found,
+    replaced: &mut FxHashSet<u32>,
+) -> Result<()> {
+    let mut stack = vec![(0usize, start, UNIT_AT_START)];
+    while let Some((node, config, state)) = stack.pop() {
+        let heads = if state == UNIT_AT_START {
+            walker.memo.tracked_bytes(walker.engine, config)
+        } else {
+            ByteSet::ALL
+        };
+        let mut child = node + 1;
+        let end = trie.ends[node] as usize;
+        while child < end {
+            let byte = trie.bytes[child];
+            let below = trie.ends[child] as usize;
+            let unit = inside.profile.step(state, byte);
+            if unit == super::units::UNIT_DEAD {
+                if node != 0 && state == UNIT_AT_START {
+                    replaced.extend(trie.ids_below(child));
+                    let next = walker.engine.step(config, byte)?;
+                    if next != DEAD {
+                        walker.below(trie, child, next, found, &|_| true)?;
+                    }
+                }
+            } else if heads.contains(byte) {
+                let next = walker.engine.step(config, byte)?;
+                let on = next != DEAD
+                    && (unit != UNIT_AT_START || walker.memo.is_tracked(walker.engine, next));
+                if on && below > child + 1 {
+                    stack.push((child, next, unit));
+                }
+            }
+            child = below;
+        }
     }
+    Ok(())
 }
+
+const UNIT_AT_START: u16 = super::units::UNIT_START;
 
 /// Add the rests of all strings below some nodes of a trie whose ids are tokens and whose strings are
-/// ends of these tokens. `None` when there are too many.
+/// ends of these tokens. `false` when there are too many.
 fn collect_rests<'v>(
     vocab: &'v Vocabulary,
     trie: &Trie,
-    places: &[(u32, u32)],
-    keep: impl Fn(u32) -> bool,
+    places: &[u32],
+    keep: &dyn Fn(u32) -> bool,
     items: &mut Vec<(&'v [u8], u32)>,
-) -> Option<()> {
-    let total: usize = places
-        .iter()
-        .map(|&(node, _)| {
-            trie.starts[trie.ends[node as usize] as usize] - trie.starts[node as usize + 1]
-        })
-        .map(|n| n as usize)
-        .sum();
+) -> bool {
+    let strings =
+        |node: u32| trie.starts[trie.ends[node as usize] as usize] - trie.starts[node as usize + 1];
+    let total: usize = places.iter().map(|&node| strings(node) as usize).sum();
     if total + items.len() > MAX_RESTS {
-        return None;
+        return false;
     }
-    for &(node, depth) in places {
+    for &node in places {
         let mut below = node as usize + 1;
         let end = trie.ends[node as usize] as usize;
-        // Lengths of the strings below, relative to this node, by walking the subtree.
+        // The stack's height is the length of the rest.
         let mut stack: Vec<u32> = Vec::new();
-        let _ = depth;
         while below < end {
             while stack.last().is_some_and(|&e| below >= e as usize) {
                 stack.pop();
@@ -250,7 +299,7 @@ fn collect_rests<'v>(
             below += 1;
         }
     }
-    Some(())
+    true
 }
 
 fn build_rests(mut items: Vec<(&[u8], u32)>) -> Option<Arc<Rests>> {
@@ -267,6 +316,7 @@ fn build_rests(mut items: Vec<(&[u8], u32)>) -> Option<Arc<Rests>> {
 /// The tokens of a thread beyond its frame's own: rests judged by what the frame returns to. The second
 /// result replaces the local mask when the thread had to be walked as a whole.
 pub(crate) fn extra(
+    memo: &mut Memo,
     engine: &mut Engine,
     vocab: &Vocabulary,
     local: &Local,
@@ -282,13 +332,23 @@ pub(crate) fn extra(
         return Ok((Vec::new(), false));
     }
     let mut found = Found::default();
-    if !live.intersect(&local.blind).is_empty() {
-        let start = engine.single_above(frame, parents);
-        walk(engine, vocab.trie(), start, &mut found, |_| true)?;
+    let blind = !live.intersect(&local.blind).is_empty();
+    let start = if blind {
+        engine.single_above(frame, parents)
+    } else {
+        back
+    };
+    let mut walker = Walker {
+        memo,
+        engine,
+        vocab,
+    };
+    if blind {
+        walker.walk(vocab.trie(), start, &ByteSet::ALL, &mut found, &|_| true)?;
         return Ok((found.ids, true));
     }
     if let Some(rests) = &local.rests {
-        walk(engine, &rests.trie, back, &mut found, |_| true)?;
+        walker.walk(&rests.trie, back, &ByteSet::ALL, &mut found, &|_| true)?;
     }
     if let Some((profile, min, max)) = &local.tail {
         let all = profile.unbounded(*min, *max);
@@ -297,7 +357,7 @@ pub(crate) fn extra(
                 continue;
             };
             let counts = &rests.counts;
-            walk(engine, &rests.trie, back, &mut found, |at| {
+            walker.walk(&rests.trie, back, &ByteSet::ALL, &mut found, &|at| {
                 all || (*min..=*max).contains(&u32::from(counts[at as usize]))
             })?;
         }

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::local::{self, Local};
-use super::units::Profile;
+use super::units::{Loop, Profile, UnitTable, UNIT_START};
+use super::walk::Inside;
 use super::{Mask, NodeMask};
-use crate::engine::{ConfigId, Engine, Frame};
+use crate::bytes::ByteSet;
+use crate::engine::{ConfigId, Engine, Frame, BOTTOM, DEAD};
 use crate::error::Result;
 use crate::hash::Fingerprint;
-use crate::regex::NodeId;
+use crate::regex::{NodeId, EMPTY, INFINITE};
 use crate::vocab::Vocabulary;
 
 /// A map that forgets what was not used for long: two generations, of which the older one is dropped
@@ -76,6 +78,7 @@ pub(crate) struct Memo {
     locals: Aging<Frame, Arc<Local>>,
     saturated: FxHashMap<Frame, Frame>,
     profiles: FxHashMap<NodeId, Option<Arc<Profile>>>,
+    bodies: FxHashMap<ConfigId, Option<Inside>>,
 }
 
 impl Memo {
@@ -86,6 +89,7 @@ impl Memo {
             locals: Aging::new(limit / 4),
             saturated: FxHashMap::default(),
             profiles: FxHashMap::default(),
+            bodies: FxHashMap::default(),
         }
     }
 
@@ -141,15 +145,10 @@ impl Memo {
             return Ok(known);
         }
         let local = self.local(engine, vocab, same)?;
-        let (ids, whole) = local::extra(engine, vocab, &local, same, parents)?;
+        let (ids, whole) = local::extra(self, engine, vocab, &local, same, parents)?;
         let mask = if whole {
-            let (base, add) = local::pack(ids, vocab.words());
             Arc::new(NodeMask {
-                local: Arc::new(Local {
-                    base,
-                    add,
-                    ..Local::default()
-                }),
+                local: Arc::new(Local::of_ids(ids, vocab.words())),
                 extra: Box::default(),
             })
         } else {
@@ -195,7 +194,7 @@ impl Memo {
     }
 
     /// How the vocabulary behaves in a loop over a unit; `None` when the unit is not prefix-free.
-    pub(crate) fn profile(
+    fn profile(
         &mut self,
         engine: &mut Engine,
         vocab: &Vocabulary,
@@ -204,18 +203,279 @@ impl Memo {
         if let Some(known) = self.profiles.get(&unit) {
             return known.clone();
         }
-        let fp = engine.regex.fingerprint(unit);
-        let size = |p: &Option<Arc<Profile>>| p.as_ref().map_or(16, |p| p.heap_bytes());
-        let known = lock(vocab).profiles.get(&fp, size);
-        let profile = known.unwrap_or_else(|| {
-            let made = Profile::new(&mut engine.regex, unit, vocab).map(Arc::new);
-            let bytes = size(&made);
-            lock(vocab).profiles.insert(fp, made.clone(), bytes);
-            made
-        });
+        // Unit counts and depths of one token are kept in a byte.
+        let profile = if vocab.longest() > 250 {
+            None
+        } else {
+            shared_profile(vocab, engine.regex.fingerprint(unit), || {
+                UnitTable::new(&mut engine.regex, unit)
+            })
+        };
         self.profiles.insert(unit, profile.clone());
         profile
     }
+
+    /// A frame as a body of units, and whether it is tracked. `start` is the frame alone.
+    pub(crate) fn shape(
+        &mut self,
+        engine: &mut Engine,
+        vocab: &Vocabulary,
+        frame: Frame,
+        start: ConfigId,
+    ) -> Result<Option<(Inside, bool)>> {
+        if frame.kind == Frame::REGEX {
+            if let Some(l) = Loop::of(&engine.regex, NodeId(frame.state)) {
+                if let Some(profile) = self.profile(engine, vocab, l.unit) {
+                    let rest = Frame {
+                        kind: Frame::REGEX,
+                        state: l.rest.0,
+                    };
+                    let exit = engine.entered(rest, BOTTOM)?;
+                    let first = engine.regex.first_bytes(l.unit);
+                    return Ok(Some((
+                        Inside {
+                            profile,
+                            min: l.min,
+                            max: l.max,
+                            exit,
+                            first,
+                            tracked: ByteSet::EMPTY,
+                        },
+                        false,
+                    )));
+                }
+            }
+        } else if frame.kind != Frame::NETWORK {
+            if let Some(body) = engine.body(frame) {
+                if let Some(profile) = self.profile(engine, vocab, body.unit) {
+                    let exit = Frame {
+                        kind: frame.kind,
+                        state: engine.intern_payload(&body.exit),
+                    };
+                    let exit = engine.entered(exit, BOTTOM)?;
+                    let first = engine.regex.first_bytes(body.unit);
+                    let tracked = if body.tracked {
+                        engine.tracked_bytes(frame)
+                    } else {
+                        ByteSet::EMPTY
+                    };
+                    let inside = Inside {
+                        profile,
+                        min: body.min,
+                        max: body.max,
+                        exit,
+                        first,
+                        tracked,
+                    };
+                    return Ok(Some((inside, body.tracked)));
+                }
+            }
+        }
+        Ok(self
+            .self_loop(engine, vocab, start)?
+            .map(|inside| (inside, false)))
+    }
+
+    /// A configuration that most bytes lead back to, as a body of just those units.
+    fn self_loop(
+        &mut self,
+        engine: &mut Engine,
+        vocab: &Vocabulary,
+        start: ConfigId,
+    ) -> Result<Option<Inside>> {
+        if engine.live_bytes(start).len() < 60 || engine.is_exact(start) || vocab.longest() > 250 {
+            return Ok(None);
+        }
+        let mut exit = None;
+        let mut next = vec![0u16; 512];
+        let mut middle: Vec<ConfigId> = Vec::new();
+        let mut single_bytes = 0;
+        for byte in 0..=0xF4u8 {
+            let to = engine.step(start, byte)?;
+            if to == DEAD || (0x80..0xC2).contains(&byte) {
+                continue;
+            }
+            let id = if engine.same_threads(to, start) {
+                if *exit.get_or_insert(to) != to {
+                    continue;
+                }
+                single_bytes += usize::from(byte < 0x80);
+                UNIT_START
+            } else if byte >= 0xC2 && !engine.has_escaped(to) {
+                match middle.iter().position(|&m| m == to) {
+                    Some(i) => i as u16 + 2,
+                    None => {
+                        middle.push(to);
+                        middle.len() as u16 + 1
+                    }
+                }
+            } else {
+                continue;
+            };
+            next[256 + byte as usize] = id;
+        }
+        let Some(exit) = exit.filter(|_| single_bytes >= 48) else {
+            return Ok(None);
+        };
+        // Continuations: all of them have to lead back in the end.
+        let mut done = 0;
+        let mut fine = true;
+        while done < middle.len() && fine {
+            if middle.len() > 40 {
+                fine = false;
+                break;
+            }
+            let from = middle[done];
+            next.resize((done + 3) * 256, 0);
+            for byte in 0..=255u8 {
+                let to = engine.step(from, byte)?;
+                if to == DEAD {
+                    continue;
+                }
+                let id = if to == exit {
+                    UNIT_START
+                } else if !engine.has_escaped(to) && (0x80..0xC0).contains(&byte) {
+                    match middle.iter().position(|&m| m == to) {
+                        Some(i) => i as u16 + 2,
+                        None => {
+                            middle.push(to);
+                            middle.len() as u16 + 1
+                        }
+                    }
+                } else {
+                    fine = false;
+                    break;
+                };
+                next[(done + 2) * 256 + byte as usize] = id;
+            }
+            done += 1;
+        }
+        if !fine {
+            // Only the single bytes loop; the others leave the body.
+            next.truncate(512);
+            for entry in &mut next[256 + 0x80..] {
+                *entry = 0;
+            }
+        }
+        let table = UnitTable::from_table(next);
+        let first = table.first();
+        let fingerprint = table.fingerprint();
+        let Some(profile) = shared_profile(vocab, fingerprint, || Some(table)) else {
+            return Ok(None);
+        };
+        // A body that loops on itself goes on in itself: the exit is the state after one unit.
+        Ok(Some(Inside {
+            profile,
+            min: 0,
+            max: INFINITE,
+            exit,
+            first,
+            tracked: ByteSet::EMPTY,
+        }))
+    }
+
+    /// A configuration of one thread inside an untracked body, for the walk's second gear.
+    pub(crate) fn inside(
+        &mut self,
+        engine: &mut Engine,
+        vocab: &Vocabulary,
+        config: ConfigId,
+    ) -> Result<Option<Inside>> {
+        if let Some(known) = self.bodies.get(&config) {
+            return Ok(known.clone());
+        }
+        let mut result = None;
+        let mut tracked = ByteSet::EMPTY;
+        let threads = engine.threads(config);
+        if let [(frame, parents)] = threads[..] {
+            if !engine.has_escaped(config) {
+                let parts = if frame.kind == Frame::REGEX {
+                    Loop::of(&engine.regex, NodeId(frame.state))
+                        .map(|l| {
+                            (
+                                l.unit,
+                                l.min,
+                                l.max,
+                                Frame {
+                                    kind: Frame::REGEX,
+                                    state: l.rest.0,
+                                },
+                            )
+                        })
+                        .filter(|p| {
+                            p.3.state != EMPTY.0 && !engine.regex.is_nullable(NodeId(p.3.state))
+                        })
+                } else if frame.kind == Frame::NETWORK {
+                    None
+                } else {
+                    engine.body(frame).map(|b| {
+                        if b.tracked {
+                            tracked = engine.tracked_bytes(frame);
+                        }
+                        let exit = Frame {
+                            kind: frame.kind,
+                            state: engine.intern_payload(&b.exit),
+                        };
+                        (b.unit, b.min, b.max, exit)
+                    })
+                };
+                if let Some((unit, min, max, exit)) = parts {
+                    if let Some(profile) = self.profile(engine, vocab, unit) {
+                        let exit = engine.entered_above(exit, parents)?;
+                        let first = engine.regex.first_bytes(unit);
+                        // What the frame returns to must not read on where the body does.
+                        if engine.live_bytes(exit).intersect(&first).is_empty() {
+                            result = Some(Inside {
+                                profile,
+                                min,
+                                max,
+                                exit,
+                                first,
+                                tracked,
+                            });
+                        }
+                    }
+                }
+            }
+        }
+        self.bodies.insert(config, result.clone());
+        Ok(result)
+    }
+
+    /// The first bytes of words that a tracked body tells apart.
+    pub(crate) fn tracked_bytes(&self, engine: &mut Engine, config: ConfigId) -> ByteSet {
+        match engine.threads(config)[..] {
+            [(frame, _)] => engine.tracked_bytes(frame),
+            _ => ByteSet::ALL,
+        }
+    }
+
+    /// Whether some thread of a configuration is in a tracked body (or in none, which is as unknown).
+    pub(crate) fn is_tracked(&self, engine: &mut Engine, config: ConfigId) -> bool {
+        match engine.threads(config)[..] {
+            [(frame, _)] if frame.kind > Frame::REGEX => {
+                engine.body(frame).is_none_or(|b| b.tracked)
+            }
+            _ => true,
+        }
+    }
+}
+
+fn shared_profile(
+    vocab: &Vocabulary,
+    fingerprint: Fingerprint,
+    table: impl FnOnce() -> Option<UnitTable>,
+) -> Option<Arc<Profile>> {
+    let size = |p: &Option<Arc<Profile>>| p.as_ref().map_or(16, |p| p.heap_bytes());
+    let known = lock(vocab).profiles.get(&fingerprint, size);
+    known.unwrap_or_else(|| {
+        let made = table().map(|t| Arc::new(Profile::new(t, vocab)));
+        let bytes = size(&made);
+        lock(vocab)
+            .profiles
+            .insert(fingerprint, made.clone(), bytes);
+        made
+    })
 }
 
 fn lock(vocab: &Vocabulary) -> std::sync::MutexGuard<'_, SharedMasks> {

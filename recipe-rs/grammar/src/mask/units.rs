@@ -59,17 +59,21 @@ pub(crate) struct Rests {
 
 /// The automaton of a unit, as a table.
 #[derive(Debug)]
-struct UnitTable {
+pub(crate) struct UnitTable {
     /// `next[state * 256 + byte]`: 0 dead, 1 the unit is complete, else a state.
-    next: Vec<u16>,
+    pub(crate) next: Vec<u16>,
 }
 
-const DEAD: u16 = 0;
-const START: u16 = 1;
+/// No unit goes on so.
+pub(crate) const UNIT_DEAD: u16 = 0;
+/// Between two units.
+pub(crate) const UNIT_START: u16 = 1;
+const DEAD: u16 = UNIT_DEAD;
+const START: u16 = UNIT_START;
 
 impl UnitTable {
     /// `None` when the unit is not prefix-free or too large.
-    fn new(arena: &mut Arena, unit: NodeId) -> Option<Self> {
+    pub(crate) fn new(arena: &mut Arena, unit: NodeId) -> Option<Self> {
         let mut ids: FxHashMap<NodeId, u16> = FxHashMap::default();
         ids.insert(NEVER, DEAD);
         ids.insert(EMPTY, START);
@@ -99,6 +103,28 @@ impl UnitTable {
         }
         arena.check().ok()?;
         Some(table)
+    }
+
+    /// From the table itself; entry 0 to 511 are the dead and the start state.
+    pub(crate) fn from_table(next: Vec<u16>) -> Self {
+        UnitTable { next }
+    }
+
+    /// A hash of the table.
+    pub(crate) fn fingerprint(&self) -> crate::hash::Fingerprint {
+        let bytes: Vec<u8> = self.next.iter().flat_map(|w| w.to_le_bytes()).collect();
+        crate::hash::of_bytes(0x55, &bytes)
+    }
+
+    /// Bytes that units begin with.
+    pub(crate) fn first(&self) -> ByteSet {
+        let mut set = ByteSet::EMPTY;
+        for byte in 0..=255u8 {
+            if self.step(START, byte) != DEAD {
+                set.insert(byte);
+            }
+        }
+        set
     }
 
     #[inline]
@@ -139,13 +165,8 @@ const MAX_LEAVES: usize = 6_000;
 const MAX_LONG: usize = 4_096;
 
 impl Profile {
-    /// Classify the vocabulary; `None` when the unit is not prefix-free.
-    pub(crate) fn new(arena: &mut Arena, unit: NodeId, vocab: &Vocabulary) -> Option<Profile> {
-        // Unit counts and depths of one token are kept in a byte.
-        if vocab.longest() > 250 {
-            return None;
-        }
-        let table = UnitTable::new(arena, unit)?;
+    /// Classify the vocabulary.
+    pub(crate) fn new(table: UnitTable, vocab: &Vocabulary) -> Profile {
         let trie = vocab.trie();
         let mut stay = vec![0u32; vocab.words()];
         let mut by_need: Vec<Vec<u32>> = Vec::new();
@@ -186,7 +207,7 @@ impl Profile {
             places.shrink_to_fit();
         }
         let most = by_need.len().saturating_sub(1) as u32;
-        Some(Profile {
+        Profile {
             table,
             stay: stay.into(),
             long,
@@ -195,7 +216,13 @@ impl Profile {
             leaves,
             dropped,
             made: Mutex::new(Made::default()),
-        })
+        }
+    }
+
+    /// The unit's automaton: the state after a byte.
+    #[inline]
+    pub(crate) fn step(&self, state: u16, byte: u8) -> u16 {
+        self.table.step(state, byte)
     }
 
     /// Bytes held, roughly.

@@ -453,7 +453,7 @@ impl<'a> Parser<'a> {
         if self.flags.ecma {
             return CharSet::new([(48, 57), (65, 90), (95, 95), (97, 122)]);
         }
-        ["Alphabetic", "M", "Nd", "Pc"]
+        ["Alphabetic", "M", "Nd", "Pc", "Join_Control"]
             .iter()
             .filter_map(|n| CharSet::property(n))
             .fold(CharSet::empty(), |a, b| a.union(&b))

@@ -56,7 +56,10 @@ pub(crate) fn compiled(
 ) -> PyResult<CompiledGrammar> {
     let vocab = Arc::clone(&vocab.inner);
     py.detach(move || core::CompiledGrammar::new(front_end()?, vocab))
-        .map(|inner| CompiledGrammar { inner, relaxed: Arc::default() })
+        .map(|inner| CompiledGrammar {
+            inner,
+            relaxed: Arc::default(),
+        })
         .map_err(|e| grammar_error(py, &e))
 }
 

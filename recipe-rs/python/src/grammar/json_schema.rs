@@ -30,7 +30,11 @@ pub(crate) fn compile_json_schema(
         "spaced" => Whitespace::Spaced,
         "compact" => Whitespace::Compact,
         "any" => Whitespace::Any,
-        other => return Err(PyValueError::new_err(format!("unknown whitespace setting {other:?}"))),
+        other => {
+            return Err(PyValueError::new_err(format!(
+                "unknown whitespace setting {other:?}"
+            )))
+        }
     };
     let dialect = match dialect {
         None => None,
