@@ -20,6 +20,7 @@ Ref = tuple[Literal["ref"], str]
 Symbol = Set | Ref
 Sequence = list[Symbol]
 Item = tuple[str, int, int, int]  # rule, alternative, dot, start
+Chart = list[set[Item]]
 
 
 class Grammar:
@@ -201,22 +202,30 @@ class Grammar:
 
     # -- recognising
 
-    def _run(self, text: str) -> tuple[list[set[Item]], bool]:
-        """The Earley sets after each character; stops early at a dead end."""
-        start = {(self.root, k, 0, 0) for k in range(len(self.rules[self.root]))}
-        chart = [self._close(start, [], 0)]
-        for n, ch in enumerate(text):
+    def start(self) -> Chart:
+        """The Earley sets before any character."""
+        first = {(self.root, k, 0, 0) for k in range(len(self.rules[self.root]))}
+        return [self._close(first, [], 0)]
+
+    def extend(self, chart: Chart, text: str) -> Chart | None:
+        """The Earley sets after some more characters; None at a dead end. Leaves `chart` as it is."""
+        chart = list(chart)
+        for ch in text:
             following = set()
-            for name, k, dot, begin in chart[n]:
+            for name, k, dot, begin in chart[-1]:
                 sequence = self.rules[name][k]
                 if dot < len(sequence):
                     symbol = sequence[dot]
                     if symbol[0] == "set" and any(a <= ch <= b for a, b in symbol[2]) != symbol[1]:
                         following.add((name, k, dot + 1, begin))
             if not following:
-                return chart, False
-            chart.append(self._close(following, chart, n + 1))
-        return chart, True
+                return None
+            chart.append(self._close(following, chart, len(chart)))
+        return chart if chart[-1] else None
+
+    def accepts(self, chart: Chart) -> bool:
+        """Whether the characters so far are a sentence."""
+        return any(n == self.root and d == len(self.rules[n][k]) and s == 0 for n, k, d, s in chart[-1])
 
     def _close(self, items: set[Item], chart: list[set[Item]], position: int) -> set[Item]:
         work, done = list(items), set(items)
@@ -242,8 +251,8 @@ class Grammar:
         return done
 
     def matches(self, text: str) -> bool:
-        chart, alive = self._run(text)
-        return alive and any(n == self.root and d == len(self.rules[n][k]) and s == 0 for n, k, d, s in chart[-1])
+        chart = self.extend(self.start(), text)
+        return chart is not None and self.accepts(chart)
 
     def viable(self, text: str) -> bool:
-        return bool(self._run(text)[0][-1]) and self._run(text)[1]
+        return self.extend(self.start(), text) is not None

@@ -14,7 +14,9 @@ from typing import Any, get_args
 from offseek import _native
 from offseek._native import CancelToken, CompiledGrammar, Vocabulary
 from offseek.grammars import json_schema
+from offseek.grammars.ebnf import Dialect, RuleFinding, compile_ebnf, compile_turn, known_special_tokens
 from offseek.grammars.limits import Limits
+from offseek.grammars.turn import Turn, TurnKind, TurnStage, TurnVersion
 
 DEFAULT_CACHE_BYTES = 192 << 20
 
@@ -65,6 +67,7 @@ class GrammarCompiler:
         self.limits = limits or Limits()
         self._limit_pairs = self.limits.pairs()
         self._cache = _Cache(cache_bytes)
+        self._findings: dict[Hashable, tuple[RuleFinding, ...]] = {}
 
     def compile_regex(
         self,
@@ -170,6 +173,97 @@ class GrammarCompiler:
                 cancel=cancel,
             ),
         )
+
+    def compile_ebnf(
+        self,
+        source: str,
+        *,
+        dialect: Dialect = "gbnf",
+        start: str | None = None,
+        special_tokens: Mapping[str, int] | None = None,
+        cancel: CancelToken | None = None,
+    ) -> CompiledGrammar:
+        """Compile a context-free grammar; any will do (left recursion, ambiguity, nullable rules).
+
+        dialect: "gbnf" (llama.cpp's notation, also XGrammar's and W3C's spellings) or "lark" (what
+        `lark.Lark(source, parser="earley", lexer="dynamic_complete")` parses).
+        start: the rule to start from; default `root` (gbnf) or `start` (lark).
+        special_tokens: ids by spelling, for `<text>` in the grammar; default: DeepSeek V4's.
+        `ebnf_findings` says which rules are unreachable or match nothing.
+
+        Raises GrammarSyntaxError with line, column and caret; UnsupportedSchemaError for a schema of
+        `%json`; GrammarLimitError; GrammarCancelledError.
+        """
+        return self._ebnf(source, dialect, start, special_tokens, cancel)[0]
+
+    def ebnf_findings(
+        self, source: str, *, dialect: Dialect = "gbnf", start: str | None = None
+    ) -> tuple[RuleFinding, ...]:
+        """Rules of a grammar that cannot be meant: unreachable and non-productive ones. Raises as `compile_ebnf`."""
+        return self._ebnf(source, dialect, start, None, None)[1]
+
+    def compile_turn(
+        self,
+        kind: TurnKind | None,
+        schema: str = "",
+        *,
+        version: TurnVersion = "v4",
+        stage: TurnStage | None = None,
+        starts_in_tool_calls: bool = False,
+        special_tokens: Mapping[str, int] | None = None,
+        cancel: CancelToken | None = None,
+    ) -> CompiledGrammar:
+        """Compile the grammar of a whole assistant turn (see `offseek.grammars.turn`).
+
+        kind, schema: those of the recipe's output constraint; kind None constrains nothing but the markup.
+        version: spelling of the tags. stage: where the turn starts in thinking mode; None when thinking is off.
+        starts_in_tool_calls: the prompt ends with the opening tag of the calls.
+        special_tokens: ids of `</think>` and `｜DSML｜`; default: DeepSeek V4's.
+
+        Raises UnsupportedSchemaError naming the tool; GrammarSyntaxError for a bad pattern; GrammarError
+        when a needed special token is missing; GrammarLimitError; GrammarCancelledError.
+        """
+        tokens = known_special_tokens(self.vocabulary, special_tokens)
+        turn = Turn(
+            kind=kind,
+            schema=schema,
+            version=version,
+            stage=stage,
+            starts_in_tool_calls=starts_in_tool_calls,
+            dsml=tokens.get("｜DSML｜"),
+            think_end=tokens.get("</think>"),
+        )
+        return self._cached(
+            ("turn", turn), lambda: compile_turn(self.vocabulary, turn, limits=self._limit_pairs, cancel=cancel)
+        )
+
+    def _ebnf(
+        self,
+        source: str,
+        dialect: Dialect,
+        start: str | None,
+        special_tokens: Mapping[str, int] | None,
+        cancel: CancelToken | None,
+    ) -> tuple[CompiledGrammar, tuple[RuleFinding, ...]]:
+        tokens = known_special_tokens(self.vocabulary, special_tokens)
+        key = ("ebnf", source, dialect, start, tuple(sorted(tokens.items())))
+        findings = self._findings.get(key)
+        grammar = self._cache.get(key)
+        if grammar is None or findings is None:
+            grammar, findings = compile_ebnf(
+                self.vocabulary,
+                source,
+                dialect=dialect,
+                start=start,
+                special_tokens=tokens,
+                limits=self._limit_pairs,
+                cancel=cancel,
+            )
+            self._cache.put(key, grammar)
+            if len(self._findings) > 1000:
+                self._findings.clear()
+            self._findings[key] = findings
+        return grammar, findings
 
     def clear_cache(self) -> None:
         """Forget all compiled grammars that nobody else holds."""

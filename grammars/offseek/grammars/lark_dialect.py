@@ -258,10 +258,13 @@ class _Converter:
         return self.declared[key]
 
     def _definition_span(self, name: str) -> tuple[int, int]:
+        """Byte range of a rule's name where it is defined."""
         found = re.search(rf"^[ \t]*[?!]*({re.escape(name)})\s*[.:{{]", self.source.text, re.MULTILINE)
         if found is None:
             return 0, 0
-        return self.source.original_offset(found.start(1)), self.source.original_offset(found.end(1))
+        original = self.source.original
+        start, end = (self.source.original_offset(x) for x in found.span(1))
+        return len(original[:start].encode()), len(original[:end].encode())
 
     def _at(self, name: str, message: str) -> LarkSourceError:
         found = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", self.source.text)

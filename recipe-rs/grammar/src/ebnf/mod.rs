@@ -11,6 +11,7 @@ mod any_order;
 mod check;
 mod gbnf;
 mod gbnf_chars;
+mod json;
 mod lower;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use crate::limits::Budget;
 
 pub use any_order::AnyOrder;
 pub use check::{Finding, FindingKind};
+pub use json::embed_json;
 pub use lower::EmbedJson;
 pub use tree::{JsonForm, Node, NodeIx, RuleIx, Tree, UNBOUNDED};
 

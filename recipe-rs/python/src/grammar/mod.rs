@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 
 mod buffer;
 mod compile;
+mod ebnf;
 mod errors;
 mod json_schema;
 mod matcher;
@@ -14,5 +15,6 @@ pub(crate) fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<matcher::CompiledGrammar>()?;
     m.add_class::<matcher::Matcher>()?;
     m.add_function(wrap_pyfunction!(json_schema::compile_json_schema, m)?)?;
-    compile::init(m)
+    compile::init(m)?;
+    ebnf::init(m)
 }
