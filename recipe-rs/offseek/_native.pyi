@@ -1136,3 +1136,76 @@ def compile_regex(
     cancel: CancelToken | None,
 ) -> CompiledGrammar:
     """See `GrammarCompiler.compile_regex`."""
+
+# ---- grammars: trees of rules and EBNF (recipe-rs/grammar/src/ebnf) ------------------------------------------
+
+@final
+class GrammarTree:
+    """A grammar built node by node; every method that makes a node returns its number.
+
+    Children are made before their parents, rules are declared before they are used. Raises GrammarError otherwise.
+    """
+
+    def __new__(cls) -> GrammarTree: ...
+    def literal(self, text: str, /) -> int:
+        """Exactly this text."""
+    def pattern(self, pattern: str, flags: str = "", /) -> int:
+        """A pattern, matched in full; flags: letters of i, m, s, u, x."""
+    def char_class(self, ranges: Sequence[tuple[str, str]], negated: bool = False, /) -> int:
+        """One character in (or outside) ranges of characters, both ends included."""
+    def json(self, schema: str, form: str = "value", context: str = "", /) -> int:
+        """A value of a schema (JSON text), one line with spaces.
+
+        form: "value"; "value_or_nothing" (no error when nothing satisfies the schema); "raw_string" (its strings,
+        written without quotes and escapes). context: put in front of messages.
+        """
+    def special(self, token_id: int, /) -> int:
+        """A special token, by id."""
+    def seq(self, parts: Sequence[int], /) -> int: ...
+    def alt(self, parts: Sequence[int], /) -> int: ...
+    def repeat(self, body: int, minimum: int, maximum: int | None, /) -> int: ...
+    def minus(self, node: int, without: int, /) -> int:
+        """What the first matches and the second does not; both regular."""
+    def shortest(self, node: int, /) -> int:
+        """The matches that no shorter match is a prefix of; regular."""
+    def any_order(
+        self,
+        items: Sequence[int],
+        required: Sequence[int],
+        dependent: Sequence[tuple[int, Sequence[int]]],
+        minimum: int,
+        maximum: int | None,
+        context: str,
+        /,
+    ) -> int:
+        """At least one of the items, in any order, none twice.
+
+        required: indexes of items that must come. dependent: (index, indexes that must come with it).
+        """
+    def rule(self, rule: int, /) -> int:
+        """A use of a rule."""
+    def declare(self, name: str, span: tuple[int, int], /) -> int:
+        """A new rule; span: bytes of its name in the source."""
+    def define(self, rule: int, body: int, /) -> None: ...
+
+def compile_gbnf(
+    vocab: Vocabulary,
+    text: str,
+    *,
+    start: str,
+    specials: Sequence[tuple[str, int]],
+    limits: Sequence[tuple[str, int]],
+    cancel: CancelToken | None,
+) -> tuple[CompiledGrammar, list[tuple[str, str, int, int]]]:
+    """The grammar, and findings: (kind, rule, start and end byte of its name)."""
+
+def compile_tree(
+    vocab: Vocabulary,
+    tree: GrammarTree,
+    *,
+    text: str,
+    start: str,
+    limits: Sequence[tuple[str, int]],
+    cancel: CancelToken | None,
+) -> tuple[CompiledGrammar, list[tuple[str, str, int, int]]]:
+    """As `compile_gbnf`, from a tree whose rules' spans are into `text`."""

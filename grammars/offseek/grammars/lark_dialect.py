@@ -44,6 +44,11 @@ _SCAN = re.compile(
     r"""|(?P<json>%json\b)|(?P<token><\[\s*\d+\s*\]>|<[^\s<>"]+>)"""
 )
 
+_TERMINAL = re.compile(
+    r"^[ \t]*(?:%\w+[ \t]+)?(_?[A-Z][_A-Z0-9]*)(?:\.-?\d+)?[ \t]*:(.*(?:\n[ \t]*\|.*)*)", re.MULTILINE
+)
+_TERMINAL_NAME = re.compile(r"\b_?[A-Z][_A-Z0-9]*\b")
+
 
 class LarkSourceError(Exception):
     """The text is not a grammar. `span`: where, as character offsets into the text."""
@@ -162,6 +167,7 @@ def load(source: Source) -> Any:
     relative = re.search(r"^[ \t]*%import[ \t]+\.", source.text, re.MULTILINE)
     if relative:
         raise _error(source, "relative imports are not supported: no files are read", relative.span())
+    check_terminal_sizes(source.text)
     try:
         builder = loader.GrammarBuilder()
         builder.load_grammar(source.text, "the grammar")
@@ -178,6 +184,32 @@ def load(source: Source) -> Any:
         ) from e
     except (LarkError, AssertionError, ValueError, SyntaxError) as e:
         raise _error(source, f"not a Lark grammar: {e}", (0, 1)) from e
+
+
+def check_terminal_sizes(text: str) -> None:
+    """Raise LarkLimitError when terminals that name terminals would be too long once written out.
+
+    Lark writes them out while it reads a grammar, so this looks at the text before Lark does.
+    """
+    plain = _SCAN.sub(lambda m: " " if m["skip"] is not None else m[0], text)
+    bodies: dict[str, str] = {}
+    for found in _TERMINAL.finditer(plain):
+        bodies[found[1]] = bodies.get(found[1], "") + found[2]
+    sizes: dict[str, int] = {}
+    for name in bodies:
+        stack = [name]
+        while stack:
+            at = stack[-1]
+            parts = [r for r in _TERMINAL_NAME.findall(bodies[at]) if r in bodies]
+            # A name that is still open refers to itself; Lark says so.
+            missing = [r for r in parts if r not in sizes and r not in stack]
+            if missing and at not in sizes:
+                stack += missing[:1]
+                continue
+            sizes[at] = len(bodies[at]) + sum(sizes.get(r, 0) for r in parts)
+            if sizes[at] > MAX_PATTERN_CHARS:
+                raise LarkLimitError("regex_nodes", f"pattern of terminal {at}", MAX_PATTERN_CHARS, sizes[at])
+            stack.pop()
 
 
 def _error(source: Source, message: str, span: tuple[int, int]) -> LarkSourceError:

@@ -22,6 +22,7 @@ mod load;
 mod machine;
 mod numbers;
 mod objects;
+mod raw;
 mod shapes;
 mod strings;
 mod terms;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 
 pub use ast::Dialect;
 pub use error::{ErrorKind, LimitFacts, SchemaError};
+pub use raw::add_raw_string;
 
 use ast::LangSource;
 use chardfa::CharDfa;
@@ -148,6 +150,43 @@ pub fn add_to(
     registry: &[(String, String)],
     settings: &Settings,
 ) -> Result<(ExprId, Vec<Relaxed>), SchemaError> {
+    let Prepared {
+        terms,
+        relaxed,
+        byte_sets,
+    } = prepare(text, registry, settings)?;
+    let start = terms.schema(terms.document.root, true);
+    let mut w = Walk::compile(settings, builder.budget().clone());
+    if terms.cost(&mut w, start)? == NEVER {
+        return Err(unsatisfiable(&terms));
+    }
+    explore(&terms, &mut w, start)?;
+    let cost = terms.cost(&mut w, start)?;
+    let unit = Lowering::new(Encoding::JsonString).class(builder.regex_mut(), &CharSet::all());
+    let machine = JsonMachine {
+        terms: Arc::new(terms),
+        root: start,
+        id: builder.next_machine_id(),
+        unit,
+        byte_sets,
+    };
+    let words = machine.start();
+    let id = builder.add_machine(Arc::new(machine));
+    Ok((builder.machine(id, &words, cost), relaxed))
+}
+
+/// A schema that was read.
+struct Prepared {
+    terms: Terms,
+    relaxed: Vec<Relaxed>,
+    byte_sets: Vec<ByteSet>,
+}
+
+fn prepare(
+    text: &str,
+    registry: &[(String, String)],
+    settings: &Settings,
+) -> Result<Prepared, SchemaError> {
     let root = json::parse(text, settings.max_depth)?;
     let mut documents = Vec::with_capacity(registry.len());
     for (uri, text) in registry {
@@ -168,24 +207,11 @@ pub fn add_to(
     let relaxed = document.relaxed.clone();
     let byte_sets = byte_sets(&document, &langs);
     let terms = Terms::new(document, langs, settings.clone());
-    let start = terms.schema(terms.document.root, true);
-    let mut w = Walk::compile(settings, builder.budget().clone());
-    if terms.cost(&mut w, start)? == NEVER {
-        return Err(unsatisfiable(&terms));
-    }
-    explore(&terms, &mut w, start)?;
-    let cost = terms.cost(&mut w, start)?;
-    let unit = Lowering::new(Encoding::JsonString).class(builder.regex_mut(), &CharSet::all());
-    let machine = JsonMachine {
-        terms: Arc::new(terms),
-        root: start,
-        id: builder.next_machine_id(),
-        unit,
+    Ok(Prepared {
+        terms,
+        relaxed,
         byte_sets,
-    };
-    let words = machine.start();
-    let id = builder.add_machine(Arc::new(machine));
-    Ok((builder.machine(id, &words, cost), relaxed))
+    })
 }
 
 /// Names the deepest schema on the way of required parts that has no value.

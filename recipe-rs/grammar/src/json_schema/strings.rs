@@ -528,6 +528,15 @@ pub(crate) fn decode(esc: u32, byte: u8, any: impl Fn(u32, u32) -> bool) -> Opti
     }
 }
 
+/// Reads one byte of a string that is written as it is: no escapes, no quotes.
+pub(crate) fn decode_raw(esc: u32, byte: u8, any: impl Fn(u32, u32) -> bool) -> Option<Decoded> {
+    if esc == 0 && byte < 0x80 {
+        let c = u32::from(byte);
+        return any(c, c).then_some(Decoded::Char(c));
+    }
+    decode(esc, byte, any)
+}
+
 fn utf8(mode: u32, left: u32, acc: u32, any: &impl Fn(u32, u32) -> bool) -> Option<Decoded> {
     let (least, most) = match mode {
         UTF8_2 => (0x80, 0x7ff),

@@ -1,6 +1,7 @@
 //! `GrammarTree` (a grammar built node by node) and the step from grammar text or tree to `CompiledGrammar`.
 
 use offseek_grammar::ebnf::{self, AnyOrder, JsonForm, Node, NodeIx, RuleIx, UNBOUNDED};
+use offseek_grammar::json_schema::Settings;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -185,7 +186,13 @@ fn compile_gbnf(
     let mut findings = Vec::new();
     let grammar = compiled(py, vocab, || {
         let special = |name: &str| specials.iter().find(|(n, _)| n == name).map(|(_, id)| *id);
-        let done = ebnf::compile_gbnf(text, start, &special, &mut ebnf::embed_json(), budget)?;
+        let done = ebnf::compile_gbnf(
+            text,
+            start,
+            &special,
+            &mut ebnf::embed_json(Settings::default()),
+            budget,
+        )?;
         findings = done.findings;
         Ok(done.grammar)
     })?;
@@ -207,7 +214,13 @@ fn compile_tree(
     let budget = budget(&limits, cancel)?;
     let mut findings = Vec::new();
     let grammar = compiled(py, vocab, || {
-        let done = ebnf::compile_tree(&tree.tree, start, text, &mut ebnf::embed_json(), budget)?;
+        let done = ebnf::compile_tree(
+            &tree.tree,
+            start,
+            text,
+            &mut ebnf::embed_json(Settings::default()),
+            budget,
+        )?;
         findings = done.findings;
         Ok(done.grammar)
     })?;
