@@ -106,6 +106,8 @@ pub enum ChatCompletionRequestContentBlock {
     File {
         file_id: Option<String>,
         file_data: Option<String>,
+        #[allow(dead_code)]
+        filename: Option<String>,
     },
 }
 

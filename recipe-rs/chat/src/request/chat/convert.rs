@@ -409,7 +409,9 @@ impl<'o> Messages<'o> {
                         self.image_token,
                     );
                 }
-                Block::File { file_id, file_data } => parts.image(
+                Block::File {
+                    file_id, file_data, ..
+                } => parts.image(
                     images::file_part(file_id, file_data, &path())?,
                     self.image_token,
                 ),
