@@ -45,10 +45,17 @@ fn problem(error: &jsonschema::ValidationError<'_>, schema: &serde_json::Value) 
     let place = error.instance_path().to_string();
     let name = words
         .strip_suffix(NOT_A_REGEX)
-        .filter(|_| place.ends_with("/patternProperties"));
-    let behind = name
-        .and_then(|name| serde_json::from_str::<String>(name).ok())
-        .and_then(|name| schema.pointer(&place)?.get(name));
+        .and_then(|name| serde_json::from_str::<String>(name).ok());
+    let behind = name.and_then(|name| {
+        if place.ends_with("/patternProperties") {
+            return schema.pointer(&place)?.get(name);
+        }
+        let (parent, _) = place.rsplit_once('/')?;
+        parent
+            .ends_with("/patternProperties")
+            .then(|| schema.pointer(&place))
+            .flatten()
+    });
     match behind {
         Some(subschema) => format!("{subschema}{NOT_A_REGEX}"),
         None => words,
