@@ -978,8 +978,8 @@ class Vocabulary:
         cls,
         tokens: Sequence[bytes],
         *,
-        special_token_ids: Sequence[int] = (),
-        eos_token_ids: Sequence[int] = (),
+        special_token_ids: Sequence[int] = ...,
+        eos_token_ids: Sequence[int] = ...,
         vocab_size: int | None = None,
     ) -> Vocabulary: ...
     @staticmethod

@@ -31,6 +31,5 @@ def test_all_recorded_requests_become_the_official_prompt() -> None:
     print(outcome.report())
     assert outcome.passed > 5000
     assert not outcome.failures, outcome.report()
-    # The validator's own words may differ between releases of the jsonschema crate; today they agree.
     # The words of the schema validator may differ; they count apart.
     assert outcome.by_prefix < 5, outcome.report()
