@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 
 from .errors import GrammarStateError
 
+#: Attempts in a row to spell forced text that may fail before attempts get rarer.
+PATIENCE = 3
+
 
 class MatcherProtocol(Protocol):
     """What the engine needs of `offseek.grammars.Matcher`."""
@@ -26,6 +29,7 @@ class MatcherProtocol(Protocol):
     def validate_tokens(self, token_ids: Seq[int], /) -> int: ...
     def is_finished(self) -> bool: ...
     def forced_tokens(self) -> list[int]: ...
+    def forced_bytes(self, *, max_bytes: int) -> bytes: ...
 
 
 class GrammarState:
@@ -33,6 +37,8 @@ class GrammarState:
 
     def __init__(self, matcher: MatcherProtocol) -> None:
         self.matcher = matcher
+        self._num_misses = 0  # times in a row that forced text could not be spelled
+        self._num_skips = 0
 
     @property
     def is_finished(self) -> bool:
@@ -44,8 +50,21 @@ class GrammarState:
             raise GrammarStateError(f"the grammar refused token {token_id}, which its bitmask allowed")
 
     def forced_tokens(self) -> list[int]:
-        """Tokens the grammar leaves no choice about, not yet accepted."""
-        return list(self.matcher.forced_tokens())
+        """Tokens the grammar leaves no choice about, not yet accepted.
+
+        Forced text is spelled as the tokenizer would spell it, which is impossible after tokens that it would not have
+        chosen itself. Finding that out is not cheap, so after some misses in a row fewer and fewer steps try.
+        """
+        if self._num_skips:
+            self._num_skips -= 1
+            return []
+        forced = self.matcher.forced_tokens()
+        if forced:
+            self._num_misses = 0
+        elif self.matcher.forced_bytes(max_bytes=1):
+            self._num_misses += 1
+            self._num_skips = min(2**self._num_misses, 64) if self._num_misses >= PATIENCE else 0
+        return forced
 
     def cut_drafts(self, drafts: Seq[int]) -> list[int]:
         """Longest prefix of `drafts` that the grammar accepts; the state is left unchanged."""

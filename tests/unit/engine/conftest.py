@@ -176,6 +176,9 @@ class ScriptedMatcher:
     def is_finished(self) -> bool:
         return self._next() == {self.grammar.eos}
 
+    def forced_bytes(self, *, max_bytes: int) -> bytes:
+        return bytes(self.forced_tokens()[:max_bytes])
+
     def forced_tokens(self) -> list[int]:
         probe = ScriptedMatcher(self.grammar, list(self.seen))
         forced = []

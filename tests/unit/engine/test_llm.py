@@ -340,6 +340,26 @@ def test_forced_tokens_save_steps_and_are_counted(
     assert fast.stats.num_forced_tokens == len(a.tokens) - 1
 
 
+def test_text_that_cannot_be_spelled_is_tried_less_and_less(scripted_grammar: Any) -> None:
+    from offseek.engine.structured import GrammarState
+
+    matcher = scripted_grammar([b"abc"]).matcher()
+    calls = 0
+
+    def unspellable() -> list[int]:
+        nonlocal calls
+        calls += 1
+        return []
+
+    matcher.forced_tokens, spell = unspellable, matcher.forced_tokens
+    matcher.forced_bytes = lambda max_bytes: b"a"
+    state = GrammarState(matcher)
+    assert [state.forced_tokens() for _ in range(200)] == [[]] * 200
+    assert 3 <= calls <= 10
+    matcher.forced_tokens = spell
+    assert any(state.forced_tokens() == [97, 98, 99] for _ in range(70))
+
+
 def test_grammar_that_forces_everything_needs_no_forward_pass(
     toy_engine: Callable[..., LocalEngine], run_all: Callable[..., Any], scripted_grammar: Any
 ) -> None:
