@@ -1,63 +1,25 @@
 """Text completions: the prompt goes to the model as it is, or as prefix and suffix of a hole to fill (FIM).
 
-Official shape: `POST /beta/completions`. No recipe is involved: there is no chat. Log probabilities come in the
-legacy layout (`tokens`, `token_logprobs`, `top_logprobs`, `text_offset`).
+Official shape: `POST /beta/completions`; the recipe checks the body, there is no chat to render. Log probabilities
+come in the legacy layout (`tokens`, `token_logprobs`, `top_logprobs`, `text_offset`).
 """
 
 from __future__ import annotations
 
 import codecs
-import json
 import time
 import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
+from offseek import recipe
 from offseek.engine.request import GenerationRequest, RequestOutput, SamplingParams, TokenLogprobs
+from offseek.recipe.completions import MAX_COMPLETION_TOKENS, CompletionRequest
 from offseek.sdk.application import sse
-from offseek.sdk.application.errors import ApiError, dump, from_exception
+from offseek.sdk.application.errors import ApiError, dump, from_exception, from_value_error
 from offseek.sdk.model import ChatModel
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr, ValidationError, field_validator
 
-MAX_TOKENS = 4096  # the official bound of this endpoint
 FLOOR = -9999.0  # a log probability of minus infinity, as the official API writes it
-
-
-class _StreamOptions(BaseModel):
-    include_usage: StrictBool = False
-
-
-class TextRequest(BaseModel):
-    """The body, by the official field names and ranges. Unknown fields are ignored, as officially."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    model: StrictStr
-    prompt: StrictStr
-    suffix: StrictStr | None = None
-    echo: StrictBool | None = None
-    logprobs: int | None = Field(None, ge=0, le=20)
-    max_tokens: int | None = Field(None, ge=1, le=MAX_TOKENS)
-    stop: StrictStr | list[StrictStr] | None = None
-    stream: StrictBool | None = None
-    stream_options: _StreamOptions | None = None
-    temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, gt=0, le=1)
-    seed: int | None = Field(None, ge=0, lt=2**63)
-
-    @field_validator("stop")
-    @classmethod
-    def _bounded(cls, value: str | list[str] | None) -> str | list[str] | None:
-        stops = [value] if isinstance(value, str) else value or []
-        if len(stops) > 16:
-            raise ValueError(f"Stop string array too long: {len(stops)}")
-        if "" in stops:
-            raise ValueError("stop strings must not be empty")
-        return value
-
-    @property
-    def stops(self) -> tuple[str, ...]:
-        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
 
 
 @dataclass(slots=True)
@@ -69,7 +31,7 @@ class TextTurn:
     stream: bool
     request: GenerationRequest
     chat_model: ChatModel
-    body: TextRequest
+    body: CompletionRequest
     created: int = field(default_factory=lambda: int(time.time()))
     finished: bool = False
     finish_reason: str | None = None
@@ -138,7 +100,7 @@ class TextTurn:
         chunk = self._head() | {"choices": [choice]}
         if reason is not None:  # as in chat: the last chunk always carries usage
             chunk["usage"] = self._usage()
-        elif self.body.stream_options is not None and self.body.stream_options.include_usage:
+        elif self.body.include_usage:
             chunk["usage"] = None
         return sse.frame(dump(chunk))
 
@@ -176,23 +138,13 @@ class TextTurn:
 
 def open_text(body: bytes, models: dict[str, ChatModel], resolve: Any) -> TextTurn:
     """Check a body and prepare it. Raises ApiError with the official status."""
+    versions = dict.fromkeys(models, recipe.ModelVersion.DeepseekV4Pro)
     try:
-        parsed = json.loads(body)
-    except (ValueError, RecursionError) as exc:
-        raise ApiError(400, f"invalid JSON request: {exc}") from exc
-    try:
-        request = TextRequest.model_validate(parsed)
-    except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "body"
-        kind = 400 if first["type"] in _RANGE_ERRORS else 422
-        raise ApiError(kind, f"Invalid value for '{where}': {first['msg']}") from exc
-    if request.echo and request.suffix is not None:
-        raise ApiError(400, "echo cannot be used together with suffix.")
-    if request.echo and request.logprobs is not None:
-        raise ApiError(400, "echo cannot be used together with logprobs.")
-    if request.stream_options is not None and not request.stream:
-        raise ApiError(400, "stream_options should be set along with stream = true")
+        request = CompletionRequest.from_body(body, recipe.ConversionOptions().with_model_versions_by_name(versions))
+    except recipe.ConversionError as exc:
+        raise from_exception(exc) from exc
+    except ValueError as exc:
+        raise from_value_error(exc) from exc
     model = models[resolve(request.model, "chat")]
     try:
         ids = model.encode_text(request.prompt, request.suffix)
@@ -208,19 +160,15 @@ def open_text(body: bytes, models: dict[str, ChatModel], resolve: Any) -> TextTu
             "Please reduce the length of the prompt or completion.",
         )
     sampling = SamplingParams(
-        max_tokens=min(room, wanted or MAX_TOKENS),
-        temperature=1.0 if request.temperature is None else request.temperature,
-        top_p=1.0 if request.top_p is None else request.top_p,
-        seed=request.seed,
-        stop=request.stops,
+        max_tokens=min(room, wanted or MAX_COMPLETION_TOKENS),
+        temperature=request.temperature,
+        top_p=request.top_p,
+        stop=request.stop,
         logprobs=request.logprobs,
     )
     turn_id = f"cmpl-{uuid.uuid4().hex}"
     engine_request = GenerationRequest(request_id=turn_id, prompt_token_ids=ids, sampling=sampling)
-    return TextTurn(turn_id, request.model, bool(request.stream), engine_request, model, request)
-
-
-_RANGE_ERRORS = frozenset({"greater_than_equal", "greater_than", "less_than_equal", "less_than", "value_error"})
+    return TextTurn(turn_id, request.model, request.stream, engine_request, model, request)
 
 
 def _finite(value: float) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from offseek.sdk.chat_template import ChatTemplate
 from offseek.sdk.dialects.base import Dialect, UnsupportedConversationError
 from offseek.sdk.dialects.template import TemplateDialect
 from offseek.sdk.dialects.v4 import V4Dialect
@@ -27,7 +26,4 @@ def choose_dialect(name: str, tokenizer: Any, chat_template: str | None, compile
         return V4Dialect(name, tokenizer=tokenizer, compiler=compiler, v41=has(_V41_TOKEN))
     if not chat_template:
         raise UnsupportedConversationError(name, "chat (it carries neither the V4 tokens nor a chat template)")
-    bos = "" if tokenizer.bos_token_id is None else tokenizer.token_bytes(tokenizer.bos_token_id).decode()
-    eos = tokenizer.token_bytes(tokenizer.eos_token_ids[0]).decode() if tokenizer.eos_token_ids else ""
-    template = ChatTemplate(chat_template, tokenizer, bos_token=bos, eos_token=eos)
-    return TemplateDialect(name, template, tokenizer=tokenizer, compiler=compiler)
+    return TemplateDialect(name, chat_template, tokenizer=tokenizer, compiler=compiler)

@@ -6,15 +6,16 @@ of a request is lost on the way. Tool calls are written and read in the Hermes/Q
 
 from __future__ import annotations
 
-import functools
 import json
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from offseek import recipe
-from offseek.sdk.chat_template import ChatTemplate
+from offseek.recipe.checkpoint import TemplatePromptEncoding
 from offseek.sdk.dialects.base import Constraint, Prepared, TokenReader, UnsupportedConversationError
 from offseek.sdk.dialects.hermes import OPEN, HermesReader, hermes_grammar
+from offseek.sdk.dialects.v4 import turn_constraint
 from offseek.sdk.prompts import Turn
 
 if TYPE_CHECKING:
@@ -24,39 +25,40 @@ _FORMAT = "\n\n## Response Format:\n\nYou MUST strictly adhere to the following 
 
 
 class TemplateDialect:
-    """Speaks through a ChatTemplate.
+    """Speaks through the checkpoint's chat template.
 
-    tokenizer: the engine's.
+    tokenizer: the engine's. source: Jinja text of the template.
     """
 
-    def __init__(
-        self,
-        name: str,
-        template: ChatTemplate,
-        *,
-        tokenizer: Any,
-        compiler: GrammarCompiler,
-    ) -> None:
+    def __init__(self, name: str, source: str, *, tokenizer: Any, compiler: GrammarCompiler) -> None:
         self.name = name
-        self.template = template
         self.tokenizer = tokenizer
         self.compiler = compiler
+        self.recipe_tokenizer = recipe.Tokenizer.from_str(tokenizer.backend.to_str())
+        added = self.recipe_tokenizer.added_tokens
+        self.takes_tools = re.search(r"\btools\b", source) is not None
+        self.has_think_tags = "<think>" in added and "</think>" in added
+        eos = tokenizer.eos_token_ids[0] if tokenizer.eos_token_ids else None
+        self.encoding = TemplatePromptEncoding(
+            self.recipe_tokenizer,
+            source,
+            bos_token=self._spelling(tokenizer.bos_token_id),
+            eos_token=self._spelling(eos),
+        )
+
+    def _spelling(self, token_id: int | None) -> str | None:
+        return None if token_id is None else self.tokenizer.token_bytes(token_id).decode("utf-8", "replace")
 
     @property
     def model_version(self) -> recipe.ModelVersion:
         """The version whose conversion rules apply; those of V4 Pro leave sampling settings as requested."""
         return recipe.ModelVersion.DeepseekV4Pro
 
-    @functools.cached_property
-    def recipe_tokenizer(self) -> recipe.Tokenizer:
-        """The same vocabulary, for the stream processor."""
-        return recipe.Tokenizer.from_str(self.tokenizer.backend.to_str())
-
     def shows_images(self, protocol: str) -> bool:
         return False
 
     def options(self, options: recipe.ConversionOptions) -> recipe.ConversionOptions:
-        return options.with_default_thinking_mode(self.template.has_think_tags)
+        return options.with_default_thinking_mode(self.has_think_tags)
 
     # --- prompts
 
@@ -65,9 +67,8 @@ class TemplateDialect:
 
     def encode_plain(self, text: str, *, bos: bool = True) -> list[int]:
         """BOS if the tokenizer is configured to add it, and the text; spelled special tokens stay text."""
-        shield = self.template.shield
         ids: list[int] = self.tokenizer.encode("", add_special_tokens=bos)
-        return ids + shield.encode(shield.cover(text))
+        return ids + self.recipe_tokenizer.encode_ordinary(text)
 
     def split_bos(self, ids: list[int]) -> tuple[list[int], list[int]]:
         bos = self.tokenizer.bos_token_id
@@ -78,8 +79,6 @@ class TemplateDialect:
         thinking = conversation.thinking_mode
         tools = [] if conversation.tool_choice == "none" else conversation.tools
         self._refuse(conversation, tools)
-        if thinking and constraint is not None and constraint.kind != "tools":
-            self._cannot("a constrained answer together with thinking")
         messages = [self._message(m) for m in conversation.messages]
         if text := _format_text(conversation):
             messages = _with_system(messages, text)
@@ -89,8 +88,7 @@ class TemplateDialect:
         if prefix is not None:
             if prefix.reasoning_content or thinking:
                 self._cannot("a prefix together with thinking")
-            shield = self.template.shield
-            ids += shield.encode(shield.cover(prefix.content))
+            ids += self.recipe_tokenizer.encode_ordinary(prefix.content)
         parsing = request.parsing_options
         inference = request.inference_options
         if tools:
@@ -106,12 +104,14 @@ class TemplateDialect:
                 prompt_token_ids=ids, grammar=self._tool_grammar(constraint, thinking), parsing=parsing, reader=reader
             )
         token_reader = TokenReader(self.recipe_tokenizer, logprobs=inference.logprobs, masked=constraint is not None)
-        return Prepared(prompt_token_ids=ids, grammar=self._grammar(constraint), parsing=parsing, reader=token_reader)
+        return Prepared(
+            prompt_token_ids=ids, grammar=self._grammar(constraint, thinking), parsing=parsing, reader=token_reader
+        )
 
     def _prompt(self, messages: list[dict[str, Any]], *, thinking: bool, tools: Sequence[Any] = ()) -> list[int]:
-        variables = {"enable_thinking": thinking} if self.template.has_think_tags else {}
-        ids = self.template.encode(messages, tools=tools, **variables)
-        if not self.template.has_think_tags:
+        variables = {"enable_thinking": thinking} if self.has_think_tags else {}
+        ids = self.encoding.encode(messages, tools=tools, **variables)
+        if not self.has_think_tags:
             return ids
         tail = self.tokenizer.decode(ids[-8:], skip_special=False).rstrip()
         opened = tail.endswith("<think>")
@@ -138,23 +138,29 @@ class TemplateDialect:
         raise UnsupportedConversationError(self.name, what)
 
     def _refuse(self, conversation: recipe.Conversation, tools: Sequence[Any]) -> None:
-        if conversation.thinking_mode and not self.template.has_think_tags:
+        if conversation.thinking_mode and not self.has_think_tags:
             self._cannot("thinking (its chat template has no think tags)")
-        if tools and not self.template.takes_tools:
+        if tools and not self.takes_tools:
             self._cannot("tools (its chat template has no slot for them)")
         for message in conversation.messages:
             if message.role == "latest_reminder":
                 self._cannot("latest_reminder messages")
-            if (message.role == "tool" or message.tool_calls) and not self.template.takes_tools:
+            if (message.role == "tool" or message.tool_calls) and not self.takes_tools:
                 self._cannot("tool messages (its chat template has no slot for them)")
             if message.image_sources:
                 self._cannot("images")
 
     # --- constraints
 
-    def _grammar(self, constraint: Constraint | None) -> CompiledGrammar | None:
+    def _grammar(self, constraint: Constraint | None, thinking: bool) -> CompiledGrammar | None:
         if constraint is None:
             return None
+        if thinking:  # reasoning is free up to the tag that ends it, then the constraint holds
+            if constraint.kind == "ebnf":
+                self._cannot("an ebnf constraint together with thinking")
+            kind, schema = turn_constraint(constraint)
+            tags = {"</think>": self.recipe_tokenizer.added_tokens["</think>"]}
+            return self.compiler.compile_turn(kind, schema, stage="reasoning_start", special_tokens=tags)
         match constraint.kind:
             case "json":
                 return self._json({"type": "object"})

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from offseek import recipe
-from offseek.sdk.chat_template import Shield
 from offseek.sdk.dialects.base import Constraint, Prepared, TokenReader, UnsupportedConversationError
 from offseek.sdk.prompts import Turn
 
 if TYPE_CHECKING:
     from offseek.grammars import CompiledGrammar, GrammarCompiler
+    from offseek.grammars.turn import TurnKind, TurnStage
 
 
 class V4Dialect:
@@ -24,7 +24,6 @@ class V4Dialect:
         self.tokenizer = tokenizer
         self.compiler = compiler
         self.v41 = v41
-        self.shield = Shield(tokenizer)
 
     @property
     def model_version(self) -> recipe.ModelVersion:
@@ -54,7 +53,7 @@ class V4Dialect:
 
     def encode_plain(self, text: str, *, bos: bool = True) -> list[int]:
         """BOS and the text; the spelling of a special token in it stays text."""
-        ids = self.shield.encode(self.shield.cover(text))
+        ids = self.recipe_tokenizer.encode_ordinary(text)
         return [self.tokenizer.token_id("<｜begin▁of▁sentence｜>"), *ids] if bos else ids
 
     def split_bos(self, ids: list[int]) -> tuple[list[int], list[int]]:
@@ -80,7 +79,7 @@ class V4Dialect:
             if stage in ("reasoning_start", "reasoning_continuation"):
                 raise UnsupportedConversationError(self.name, "an ebnf constraint together with thinking")
             return self.compiler.compile_ebnf(constraint.pattern)
-        kind, schema = _turn_constraint(constraint)
+        kind, schema = turn_constraint(constraint)
         return self.compiler.compile_turn(
             kind,
             schema,
@@ -90,7 +89,7 @@ class V4Dialect:
         )
 
 
-def _stage(stage: recipe.ThinkingInitialStage | None) -> str | None:
+def _stage(stage: recipe.ThinkingInitialStage | None) -> TurnStage | None:
     if stage is None:
         return None
     if stage == recipe.ThinkingInitialStage.ReasoningStart:
@@ -100,7 +99,7 @@ def _stage(stage: recipe.ThinkingInitialStage | None) -> str | None:
     return "content_continuation"
 
 
-def _turn_constraint(constraint: Constraint) -> tuple[str, str]:
+def turn_constraint(constraint: Constraint) -> tuple[TurnKind, str]:
     """Kind and source as the recipe's output constraint spells them, from the schemas as they were sent."""
     match constraint.kind:
         case "json":
