@@ -27,7 +27,7 @@ use crate::engine::{compile_rules, Grammar};
 use crate::error::{GrammarError, LimitKind, Result};
 use crate::limits::Budget;
 use crate::machine::{Machine, MachineId};
-use crate::regex::{Arena, NodeId, EMPTY, INFINITE, NEVER};
+use crate::regex::{Arena, CharSet, Encoding, Lowering, NodeId, EMPTY, INFINITE, NEVER};
 
 /// A rule (nonterminal) of the grammar.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -73,8 +73,10 @@ pub struct GrammarBuilder {
 impl GrammarBuilder {
     /// An empty grammar under a budget.
     pub fn new(budget: Budget) -> Self {
-        let mut regex = Arena::new(budget.limits.regex_nodes, budget.limits.emptiness_search);
-        crate::regex::text_universe(&mut regex);
+        let regex = crate::regex::prepared()
+            .plain
+            .clone()
+            .with_limits(budget.limits.regex_nodes, budget.limits.emptiness_search);
         GrammarBuilder {
             budget,
             regex,
@@ -82,6 +84,21 @@ impl GrammarBuilder {
             rules: Vec::new(),
             machines: Vec::new(),
         }
+    }
+
+    /// One character of a JSON string, in any spelling.
+    pub(crate) fn json_char(&mut self) -> NodeId {
+        let prepared = crate::regex::prepared();
+        if self.regex.num_nodes() == prepared.plain.num_nodes() {
+            // Nothing has been built yet: a copy is cheaper than building.
+            let limits = &self.budget.limits;
+            self.regex = prepared
+                .json
+                .clone()
+                .with_limits(limits.regex_nodes, limits.emptiness_search);
+            return prepared.json_char;
+        }
+        Lowering::new(Encoding::JsonString).class(&mut self.regex, &CharSet::all())
     }
 
     /// The limits and the clock.

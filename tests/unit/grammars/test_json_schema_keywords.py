@@ -526,7 +526,7 @@ UNSATISFIABLE: list[tuple[Any, str]] = [
             "$ref": "#/$defs/a",
             "$defs": {"a": {"type": "object", "properties": {"n": {"$ref": "#/$defs/a"}}, "required": ["n"]}},
         },
-        "#/$defs/a",
+        "#/$defs/a/properties/n",
     ),
     ({"allOf": [{"type": "string"}, {"type": "integer"}]}, "#"),
     ({"oneOf": [True, True]}, "#"),

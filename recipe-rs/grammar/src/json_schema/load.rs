@@ -117,6 +117,13 @@ pub(crate) fn load(
         l.resources.entry(base.to_string()).or_insert(address(json));
         l.index(json, &base, address(json), &pointer, d, true)?;
     }
+    if !matches!(root, Json::Obj(_) | Json::Bool(_)) {
+        let message = format!(
+            "a schema must be an object or a boolean, not {}",
+            root.type_name()
+        );
+        return Err(SchemaError::invalid("#", message));
+    }
     l.resources.insert(String::new(), address(root));
     l.index(root, &"".into(), address(root), &"#".into(), dialect, true)?;
     let scope = l.enter(0, address(root));
@@ -391,7 +398,8 @@ impl<'a> Loader<'a> {
             ));
         };
         let fragment = match fragment {
-            None | Some("") => return Ok(root),
+            None | Some("") if self.places.contains_key(&root) => return Ok(root),
+            None | Some("") => return Err(nowhere("leads to something that is not a schema")),
             Some(f) => {
                 uri::percent_decode(f).ok_or_else(|| nowhere("is not valid percent-encoding"))?
             }

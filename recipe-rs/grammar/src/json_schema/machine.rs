@@ -22,6 +22,7 @@ use super::strings::{decode, finish_char, push_escaped, Decoded};
 use super::terms::{add, Terms, Walk, NEVER};
 use super::Whitespace;
 use crate::bytes::ByteSet;
+use crate::complete::Piece;
 use crate::engine::DEAD;
 use crate::machine::{Body, Callee, Cx, Finish, Machine, MachineId, Moves, Successors};
 use crate::regex::NodeId;
@@ -957,33 +958,17 @@ impl JsonMachine {
     }
 }
 
-/// A short rest of a nested text, by breadth-first search over its configurations.
+/// A short rest of a nested text.
 fn nested_completion(cx: &mut Cx<'_>, start: crate::engine::ConfigId) -> Option<Vec<u8>> {
-    let mut from = std::collections::HashMap::from([(start, (start, 0u8))]);
-    let mut queue = std::collections::VecDeque::from([start]);
-    while let Some(at) = queue.pop_front() {
-        if cx.nested_accepts(at) {
-            let (mut out, mut at) = (Vec::new(), at);
-            while at != start {
-                let (before, byte) = from[&at];
-                out.push(byte);
-                at = before;
-            }
-            out.reverse();
-            return Some(out);
-        }
-        for byte in cx.nested_live(at).iter() {
-            let next = cx.nested_step(at, byte).ok()?;
-            if next != DEAD && !from.contains_key(&next) {
-                from.insert(next, (at, byte));
-                queue.push_back(next);
-            }
-        }
-        if from.len() > 200_000 {
-            return None;
+    let pieces = cx.engine.finish(start, 1 << 20).ok()?;
+    let mut out = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Text(text) => out.extend(text),
+            Piece::Special(_) => return None,
         }
     }
-    None
+    Some(out)
 }
 
 /// First bytes of characters in ranges, of escapes, and the quote.
@@ -1092,10 +1077,13 @@ impl Machine for JsonMachine {
                 let shape = self.terms.arrays.get(s[2]);
                 if !shape.unique {
                     let st = ArrayState::from_words(&s[4..]);
-                    if let Ok(ways) = self.item_ways(cx, &shape, &st, NONE) {
-                        for (term, after) in ways {
-                            out.call(self.value(term), &array_words(AFTER, s[2], NONE, &after));
+                    match self.item_ways(cx, &shape, &st, NONE) {
+                        Ok(ways) => {
+                            for (term, after) in ways {
+                                out.call(self.value(term), &array_words(AFTER, s[2], NONE, &after));
+                            }
                         }
+                        Err(e) => cx.regex().fail(e.into()),
                     }
                 }
             }
@@ -1104,13 +1092,17 @@ impl Machine for JsonMachine {
     }
 
     fn step(&self, cx: &mut Cx<'_>, state: &[u32], byte: u8, out: &mut Successors) {
-        if let Err(_e) = self.try_step(cx, state, byte, out) {
+        if let Err(e) = self.try_step(cx, state, byte, out) {
             out.clear();
+            cx.regex().fail(e.into());
         }
     }
 
     fn live_bytes(&self, cx: &mut Cx<'_>, state: &[u32]) -> ByteSet {
-        self.try_live(cx, state).unwrap_or(ByteSet::EMPTY)
+        self.try_live(cx, state).unwrap_or_else(|e| {
+            cx.regex().fail(e.into());
+            ByteSet::EMPTY
+        })
     }
 
     fn byte_sets(&self) -> Vec<ByteSet> {

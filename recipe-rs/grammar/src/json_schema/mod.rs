@@ -45,7 +45,6 @@ use crate::engine::Grammar;
 use crate::error::{GrammarError, LimitKind};
 use crate::ir::{ExprId, GrammarBuilder};
 use crate::limits::Budget;
-use crate::regex::{CharSet, Encoding, Lowering};
 
 /// White space between the tokens of a JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -162,7 +161,7 @@ pub fn add_to(
     }
     explore(&terms, &mut w, start)?;
     let cost = terms.cost(&mut w, start)?;
-    let unit = Lowering::new(Encoding::JsonString).class(builder.regex_mut(), &CharSet::all());
+    let unit = builder.json_char();
     let machine = JsonMachine {
         terms: Arc::new(terms),
         root: start,

@@ -754,19 +754,26 @@ impl NumberShape {
                 0
             }
         };
+        // Coarse grids first, so that completions are short; the finest decides.
         let search = |digits: BigUint, shift: i64, fraction: u32| -> Option<Decimal> {
             let low = Decimal::new(false, digits.clone(), shift);
             let high = Decimal::new(false, digits + 1u32, shift);
-            let low_bound = if nonzero_only && low.is_zero() {
+            let low = if nonzero_only && low.is_zero() {
                 (low, true)
             } else {
                 (low, false)
             };
-            side.find(
-                &low_bound,
-                Some(&(high, true)),
-                Some(&Decimal::power_of_ten(-i64::from(fraction))),
-            )
+            let first = (-shift).clamp(0, i64::from(fraction)) as u32;
+            [first, first + 1, first + 2, fraction]
+                .into_iter()
+                .filter(|&f| f <= fraction)
+                .find_map(|f| {
+                    side.find(
+                        &low,
+                        Some(&(high.clone(), true)),
+                        Some(&Decimal::power_of_ten(-i64::from(f))),
+                    )
+                })
         };
         match p.phase {
             Phase::Start => None,
@@ -1000,16 +1007,9 @@ impl NumberShape {
             .map(|v| v.exp() - m.exp())
             .collect();
         let ok = |e: i64| {
-            if excluded.contains(&e) {
-                return false;
-            }
-            match &self.set.finite {
-                None => true,
-                Some(_) => {
-                    e.abs() < 1_000_000
-                        && side.contains(&Decimal::new(false, m.digits().clone(), m.exp() + e))
-                }
-            }
+            !excluded.contains(&e)
+                && e.abs() < 1_000_000
+                && side.contains(&Decimal::new(false, m.digits().clone(), m.exp() + e))
         };
         if let Some(f) = &self.set.finite {
             // Few candidates: those with the same digits.
@@ -1019,14 +1019,19 @@ impl NumberShape {
                 .map(|v| v.exp() - m.exp())
                 .find(|&e| ok(e) && self.reachable(p, e, e).is_some());
         }
+        // The stretches between excluded exponents.
+        let mut cuts = excluded;
+        cuts.retain(|e| (from..=to).contains(e));
+        cuts.sort_unstable();
+        cuts.dedup();
         let mut low = from;
-        loop {
-            let e = self.reachable(p, low, to)?;
-            if ok(e) {
+        for cut in cuts {
+            if let Some(e) = self.reachable(p, low, cut - 1) {
                 return Some(e);
             }
-            low = e + 1;
+            low = cut + 1;
         }
+        self.reachable(p, low, to)
     }
 
     /// The smallest exponent in `from..=to` that the digits written so far can become.
@@ -1359,6 +1364,17 @@ mod tests {
             &["1", "15", "2", "-200"],
         );
         check(&f, true, &["1.5", "-20", "300"], &["1", "15", "3", "-2"]);
+        let mut one = NumberSet::default();
+        one.exclude(&d("1"));
+        for canonical in [false, true] {
+            check(&one, canonical, &["11", "1.5", "10", "0"], &["1", "1.0"]);
+        }
+        check(
+            &one,
+            false,
+            &["1e-1", "1e1", "10e-2"],
+            &["1e0", "10e-1", "1e-0"],
+        );
         let mut three = NumberSet::default();
         three.multiple(&d("3"));
         check(

@@ -98,6 +98,23 @@ pub struct Arena {
 }
 
 impl Arena {
+    /// Makes [`Arena::check`] fail: for machines that meet a limit while they step.
+    pub(crate) fn fail(&mut self, error: GrammarError) {
+        self.failure.get_or_insert(error);
+    }
+
+    /// Number of nodes.
+    pub fn num_nodes(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// The same arena under other limits (see [`Arena::new`]).
+    #[must_use]
+    pub fn with_limits(mut self, max_nodes: u64, max_search: u64) -> Self {
+        (self.max_nodes, self.max_search) = (max_nodes as usize, max_search as usize);
+        self
+    }
+
     /// An empty arena that refuses to grow past `max_nodes` nodes, and to visit more than
     /// `max_search` states for one emptiness question.
     pub fn new(max_nodes: u64, max_search: u64) -> Self {

@@ -9,6 +9,7 @@
 //! before by its last character. Only an assertion inside an unbounded repetition is refused.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use rustc_hash::FxHashMap;
 
@@ -16,6 +17,7 @@ use super::hir::Assertion;
 use super::{Arena, CharSet, Hir, NodeId, EMPTY, INFINITE, NEVER};
 use crate::bytes::ByteSet;
 use crate::error::{GrammarError, Result};
+use crate::limits::Limits;
 
 /// How characters are spelled in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -40,6 +42,32 @@ pub struct Lowering {
 /// Declares "all UTF-8 text" in an arena and returns it.
 pub fn text_universe(arena: &mut Arena) -> NodeId {
     Lowering::new(Encoding::Utf8).any_text(arena)
+}
+
+/// What grammars start from, made once per process and copied.
+pub(crate) struct Prepared {
+    /// With "all UTF-8 text" declared.
+    pub(crate) plain: Arena,
+    /// The same with `json_char` in it.
+    pub(crate) json: Arena,
+    /// One character of a JSON string in any spelling.
+    pub(crate) json_char: NodeId,
+}
+
+pub(crate) fn prepared() -> &'static Prepared {
+    static PREPARED: OnceLock<Prepared> = OnceLock::new();
+    PREPARED.get_or_init(|| {
+        let limits = Limits::default();
+        let mut plain = Arena::new(limits.regex_nodes, limits.emptiness_search);
+        text_universe(&mut plain);
+        let mut json = plain.clone();
+        let json_char = Lowering::new(Encoding::JsonString).class(&mut json, &CharSet::all());
+        Prepared {
+            plain,
+            json,
+            json_char,
+        }
+    })
 }
 
 /// Largest bounded repetition with assertions inside that is unrolled.

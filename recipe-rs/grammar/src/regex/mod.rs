@@ -9,6 +9,7 @@ mod parse;
 pub use arena::{Arena, Node, NodeId, ANY, EMPTY, INFINITE, NEVER};
 pub use charset::CharSet;
 pub use hir::{Assertion, Hir};
+pub(crate) use lower::prepared;
 pub use lower::{text_universe, Encoding, Lowering};
 pub use parse::{parse, Syntax};
 
