@@ -166,7 +166,9 @@ def reply(r: random.Random) -> str:
     words = lambda n: "".join(r.choice(PLAIN) for _ in range(r.randint(0, n)))  # noqa: E731
     text = words(5) + r.choice(["</think>", "\n</think>\n\n", "</think>", ""]) + words(5)
     kind = r.random()
-    if kind < 0.25:
+    if kind < 0.05:
+        text += f"```json\n{r.choice(JSON_TEXTS)}\n```{words(2)}<{D}tool_calls>{call(r)}</{D}tool_calls>"
+    elif kind < 0.25:
         body = r.choice(JSON_TEXTS[:2]) + words(2)
         text += r.choice(
             [f"```json\n{body}\n```{words(2)}", f"```\n{body}\n```\n", body + words(3), f"\n```json\n{body}"]

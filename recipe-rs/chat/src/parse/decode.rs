@@ -83,19 +83,23 @@ impl Decoder {
     /// Decode one id; at most the pending group and the added token itself come out.
     pub(crate) fn push(&mut self, id: u32, logprob: Option<&TokenLogprob>) -> [Option<Piece>; 2] {
         if self.tokenizer.is_added(id) {
-            let before = self.take_pending();
-            let text = String::from_utf8_lossy(self.tokenizer.token_bytes(id).unwrap_or_default())
-                .into_owned();
-            let logprobs = logprob.map(|lp| self.share(vec![(id, lp.clone())]));
-            return [
-                before,
-                Some(Piece {
-                    text,
-                    class: Class::Special,
-                    logprobs,
-                    tokens: 1,
-                }),
-            ];
+            // Pending ids without text join the piece of the added token.
+            let textless = self.bytes.is_empty();
+            let before = if textless { None } else { self.take_pending() };
+            let tokens = 1 + std::mem::take(&mut self.num_ids);
+            let entries = self.entries.replace(Vec::new());
+            let entries = entries.zip(logprob).map(|(mut entries, logprob)| {
+                entries.push((id, logprob.clone()));
+                entries
+            });
+            let bytes = self.tokenizer.token_bytes(id).unwrap_or_default();
+            let piece = Piece {
+                text: String::from_utf8_lossy(bytes).into_owned(),
+                class: Class::Special,
+                logprobs: entries.map(|entries| self.share(entries)),
+                tokens,
+            };
+            return [before, Some(piece)];
         }
         self.num_ids += 1;
         self.bytes
@@ -116,7 +120,7 @@ impl Decoder {
         self.take_pending()
     }
 
-    /// Clear the pending group. Its ids count even when there is no text for them.
+    /// Clear the pending group.
     fn take_pending(&mut self) -> Option<Piece> {
         if self.num_ids == 0 {
             return None;

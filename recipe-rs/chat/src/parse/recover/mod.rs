@@ -59,6 +59,8 @@ struct OpenCall {
     value: Option<OpenValue>,
     /// Text between the tags of the call.
     junk: String,
+    /// Where its latest tag ended, and how long `junk` was then.
+    tag_end: (usize, usize),
     repairs: Vec<&'static str>,
     problem: Option<String>,
     /// State to return to if the call is malformed.
@@ -385,6 +387,7 @@ impl Recoverer {
             parameters: Vec::new(),
             value: None,
             junk: String::new(),
+            tag_end: (tag.end, 0),
             repairs: if head.clean && tag.clean {
                 Vec::new()
             } else {
@@ -507,7 +510,10 @@ impl Recoverer {
         call.junk.push_str(&text[self.at..start]);
         self.at = start;
         if call.junk.trim().len() > MAX_JUNK_BYTES {
-            return self.close_call(start, Some("unclosed_call"), false, sink);
+            // The call ends with its latest tag; what follows is text.
+            let (end, junk_len) = call.tag_end;
+            call.junk.truncate(junk_len);
+            return self.close_call(end, Some("unclosed_call"), false, sink);
         }
         if start == text.len() {
             if !last {
@@ -542,7 +548,7 @@ impl Recoverer {
                 match word {
                     Word::Parameter => {
                         self.note("stray_tag");
-                        self.at = end;
+                        self.tag_ended(end);
                         Step::Go
                     }
                     Word::Block => self.close_call(end, Some("unclosed_call"), true, sink),
@@ -587,6 +593,14 @@ impl Recoverer {
     fn note(&mut self, repair: &'static str) {
         if let Mode::Call(call) = &mut self.mode {
             call.note(repair);
+        }
+    }
+
+    /// Go on after a tag of the call.
+    fn tag_ended(&mut self, at: usize) {
+        self.at = at;
+        if let Mode::Call(call) = &mut self.mode {
+            call.tag_end = (at, call.junk.len());
         }
     }
 
@@ -658,7 +672,7 @@ impl Recoverer {
             if !head.clean {
                 self.note("damaged_tag");
             }
-            self.at = to;
+            self.tag_ended(to);
             return match head.word {
                 Word::Parameter | Word::Other => Step::Go,
                 word => {
@@ -690,6 +704,7 @@ impl Recoverer {
             return;
         };
         let text = self.pending.text()[value.start..to].to_owned();
+        call.tag_end = (to, call.junk.len());
         call.parameters.push(Parameter {
             name: value.name,
             string: value.string,

@@ -371,14 +371,13 @@ fn unclosed(text: &str, start: usize) -> (String, usize) {
     (rest[..len].trim_end().to_owned(), start + len)
 }
 
-/// End of a tag whose attributes do not matter: after its `>`, or before a line feed or the next tag.
-/// `None`: undecided.
+/// End of a tag whose attributes do not matter: after the `>` that follows its word. What else follows the
+/// word is no part of it, so that no text is lost. `None`: undecided.
 pub(super) fn end_of_tag(text: &str, from: usize, last: bool) -> Option<usize> {
-    let rest = &text[from..];
-    match rest.find(['>', '<', '\n']).filter(|&at| at <= MAX_WORD) {
-        Some(at) => Some(from + at + usize::from(rest[at..].starts_with('>'))),
-        None if rest.len() > MAX_WORD || last => Some(from),
-        None => None,
+    match skip_blanks(text, from, last, false) {
+        Read::Yes(end) if text[end..].starts_with('>') => Some(end + 1),
+        Read::Yes(_) | Read::No => Some(from),
+        Read::More => None,
     }
 }
 

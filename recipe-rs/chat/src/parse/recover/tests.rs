@@ -94,7 +94,7 @@ fn any_split_gives_the_same_message() {
 }
 
 #[test]
-fn a_megabyte_of_anything_stays_linear() {
+fn much_of_anything_is_read_once() {
     let value = "<｜DSML｜invoke name=\"f\"><｜DSML｜parameter name=\"a\" string=\"true\">";
     let call = format!("{value}v</｜DSML｜parameter></｜DSML｜invoke>");
     let units = [
@@ -111,7 +111,7 @@ fn a_megabyte_of_anything_stays_linear() {
     ];
     for unit in units {
         for prefix in ["", "<｜DSML｜tool_calls>", "<｜DSML｜invoke name=\"", value] {
-            let text = format!("{prefix}{}", unit.repeat(1_000_000 / unit.len()));
+            let text = format!("{prefix}{}", unit.repeat(200_000 / unit.len()));
             parse(&[&text], false, End::Whole);
         }
     }
