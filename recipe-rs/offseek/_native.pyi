@@ -72,6 +72,31 @@ class Tokenizer:
     def vocab_size(self) -> int:
         """One more than the largest token id, added tokens included."""
 
+# ---- images (recipe-rs/chat/src/image) ---------------------------------------------------------------------
+
+def fit_image_size(
+    width: int, height: int, *, low_detail_max_dimension_px: int | None = None
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Sizes in px, each (width, height): after the low-detail reduction (if a long side is given), and the target.
+
+    Raises CalcResizeError when fitting does not converge.
+    """
+
+def image_token_adjustment(sizes: Sequence[tuple[int, int]]) -> int:
+    """Model tokens of images of these (width, height) sizes, beyond one placeholder each.
+
+    Raises CalcResizeError when fitting does not converge.
+    """
+
+def decode_data_url(url: str, max_bytes: int) -> bytes:
+    """Bytes of an image in a data URL. Raises ImageError (without a location in the text)."""
+
+def read_image_header(data: bytes) -> tuple[Literal["png", "jpeg", "gif", "webp"], int, int, bool]:
+    """Format, width and height in px, and whether it is an animated WebP, from the header alone.
+
+    Raises ImageError (without a location in the text).
+    """
+
 # ---- special tokens (recipe-rs/chat/src/special.rs) ------------------------------------------------------
 
 @final

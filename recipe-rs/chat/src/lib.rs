@@ -11,6 +11,7 @@ pub mod batch;
 pub mod conversation;
 pub mod encode;
 pub mod error;
+pub mod image;
 pub mod inference;
 pub mod json;
 pub mod model;

@@ -19,6 +19,7 @@ from offseek._native import (
     DeepseekV41Encoding,
     EncodedRequest,
     ImageSource,
+    IncrementalEncoder,
     InferenceChunk,
     InferenceFinishReason,
     InferenceOptions,
@@ -78,11 +79,16 @@ from offseek.recipe.errors import (
     RecipeError,
     RequestError,
     StreamError,
+    TokenizerError,
 )
 from offseek.recipe.official import (
     OfficialRules,
     official_options,
 )
+
+from .image_fetcher import ImageFetcher, ReqwestImageFetcher
+from .image_preprocessor import OpenCvImagePreprocessor
+from .images import ImageInfo, ImageQuota, ImageResolver, MultiModalData, PreprocessOptions
 
 __all__ = [
     "IMAGE_SPECIAL_TOKEN_ID",
@@ -107,7 +113,12 @@ __all__ = [
     "EncodeError",
     "EncodedRequest",
     "ImageError",
+    "ImageFetcher",
+    "ImageInfo",
+    "ImageQuota",
+    "ImageResolver",
     "ImageSource",
+    "IncrementalEncoder",
     "InferenceChunk",
     "InferenceFinishReason",
     "InferenceOptions",
@@ -118,11 +129,14 @@ __all__ = [
     "MessagesResponse",
     "MessagesStreamEvent",
     "ModelVersion",
+    "MultiModalData",
     "OfficialRules",
     "OffseekError",
+    "OpenCvImagePreprocessor",
     "OutputConstraint",
     "ParsingOptions",
     "PartialJson",
+    "PreprocessOptions",
     "PromptEncoding",
     "PromptUsage",
     "ReasoningContentBehavior",
@@ -130,6 +144,7 @@ __all__ = [
     "RenderedPrompt",
     "RequestError",
     "RequestWarning",
+    "ReqwestImageFetcher",
     "ResponsesChunkGenerator",
     "ResponsesEcho",
     "ResponsesRequest",
@@ -142,6 +157,7 @@ __all__ = [
     "SystemMessage",
     "ThinkingInitialStage",
     "Tokenizer",
+    "TokenizerError",
     "ToolCall",
     "ToolCallReport",
     "ToolDefinition",

@@ -76,3 +76,13 @@ pub(crate) fn stream_error(py: Python<'_>, error: &offseek_chat::parse::StreamEr
 pub(crate) fn answer_error(py: Python<'_>, message: &str) -> PyErr {
     raise!(py, "AnswerError", (message.to_owned(),))
 }
+
+/// `ImageError(message, kind, False)`: nothing that bytes or sizes decide gets better by trying again.
+pub(crate) fn image_error(py: Python<'_>, message: String, kind: &'static str) -> PyErr {
+    raise!(py, "ImageError", (message, kind, false))
+}
+
+/// `CalcResizeError`.
+pub(crate) fn calc_resize_error(py: Python<'_>, message: String) -> PyErr {
+    raise!(py, "CalcResizeError", (message,))
+}

@@ -6,6 +6,8 @@ mod encoding;
 mod errors;
 mod message;
 mod options;
+mod image;
+mod incremental;
 mod parsing_options;
 mod partial_json;
 mod request;
@@ -22,6 +24,8 @@ pub(crate) fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<special::SpecialToken>()?;
     m.add_class::<special::SpecialTokens>()?;
     init_requests(m)?;
+    image::init(m)?;
+    m.add_class::<incremental::IncrementalEncoder>()?;
     init_parsing(m)
 }
 
