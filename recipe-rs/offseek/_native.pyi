@@ -97,6 +97,9 @@ def read_image_header(data: bytes) -> tuple[Literal["png", "jpeg", "gif", "webp"
     Raises ImageError (without a location in the text).
     """
 
+def check_image_body(data: bytes) -> None:
+    """Check that pixel data is not cut and, for PNG, has its checksums. Raises ImageError (without a location in the text)."""
+
 # ---- special tokens (recipe-rs/chat/src/special.rs) ------------------------------------------------------
 
 @final

@@ -31,7 +31,7 @@ _UNSUPPORTED = (
     "formats: webp, png, jpeg, and gif."
 )
 # A header that reads well in front of broken pixels: which kind the reference names, by format.
-_BROKEN_KIND = {"png": "EmptyImage", "webp": "EmptyImage", "jpeg": "Decode", "gif": "Decode"}
+_BROKEN_KIND = {"png": "EmptyImage", "webp": "EmptyImage", "jpeg": "EmptyImage", "gif": "Decode"}
 
 
 def _cv2() -> Any:
@@ -73,6 +73,10 @@ class OpenCvImagePreprocessor:
             raise _fault(error.kind) from error
         if max(width, height) > options.max_dimension_px:
             raise _fault("ImageDimensionsTooLarge")
+        try:
+            _native.check_image_body(data)
+        except ImageError as error:
+            raise _fault(error.kind) from error
         pixels = _on_gray(_decode(data, format, is_animated_webp), drop_alpha=is_animated_webp)
         low = options.low_detail_max_dimension_px if options.detail == "low" else None
         height, width = pixels.shape[:2]

@@ -19,7 +19,7 @@ const MEDIA_TYPES: [&str; 5] = [
 /// before anything is decoded); `EmptyImage` for an empty body.
 pub fn decode_data_url(url: &str, max_bytes: usize) -> Result<Vec<u8>, ImageFault> {
     let invalid = || ImageFault::from(ImageErrorKind::InvalidDataUrl);
-    let url = url.trim_start_matches(|c: char| c <= ' ');
+    let url = url.trim_matches(|c: char| c <= ' ');
     let mut bytes: Vec<u8> = Vec::new();
     // Tabs and newlines are dropped anywhere. Long bodies hardly ever have any: copy only then.
     let cleaned = if url.bytes().any(is_dropped) {
@@ -39,7 +39,7 @@ pub fn decode_data_url(url: &str, max_bytes: usize) -> Result<Vec<u8>, ImageFaul
     };
     let comma = rest.iter().position(|&b| b == b',').ok_or_else(invalid)?;
     let (media_type, body) = (&rest[..comma], &rest[comma + 1..]);
-    let (media_type, is_base64) = split_base64(media_type.trim_ascii());
+    let (media_type, is_base64) = split_base64(trim_spaces(media_type));
     let known = MEDIA_TYPES
         .iter()
         .any(|known| essence(media_type).eq_ignore_ascii_case(known.as_bytes()));
@@ -78,7 +78,15 @@ fn is_dropped(b: u8) -> bool {
 /// The type without its parameters.
 fn essence(media_type: &[u8]) -> &[u8] {
     let end = media_type.iter().position(|&b| b == b';');
-    media_type[..end.unwrap_or(media_type.len())].trim_ascii()
+    trim_spaces(&media_type[..end.unwrap_or(media_type.len())])
+}
+
+/// Without spaces at either end; other white space counts.
+fn trim_spaces(mut bytes: &[u8]) -> &[u8] {
+    while let [b' ', rest @ ..] | [rest @ .., b' '] = bytes {
+        bytes = rest;
+    }
+    bytes
 }
 
 /// Cut a final `;base64`, with spaces before the word, off the type.
@@ -239,6 +247,11 @@ mod tests {
         assert_eq!(kind("\n DaTa:IMAGE/PNG ; BASE64,AQID#AQ"), "ok");
         assert_eq!(kind("data:image/png;base64;x=1,%41"), "ok");
         assert_eq!(kind("da\tta:image/webp,abc"), "ok");
+        assert_eq!(kind("\u{b}data:image/png;base64,AQID\u{b}\0"), "ok");
+        assert_eq!(
+            kind("data:\u{c}image/png;base64,AQID"),
+            "UnsupportedMediaType"
+        );
         assert_eq!(kind("data:image/png;base64"), "InvalidDataUrl");
         assert_eq!(kind("http://x/,"), "InvalidDataUrl");
         assert_eq!(kind("data"), "InvalidDataUrl");

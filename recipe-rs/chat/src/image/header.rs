@@ -51,14 +51,17 @@ pub fn read_header(data: &[u8]) -> Result<ImageHeader, ImageFault> {
         return Err(ImageErrorKind::EmptyImage.into());
     }
     let mut is_animated_webp = false;
+    // The reference recognises no more than these bytes; what follows them makes a header good or bad.
     let (format, size) = match data {
-        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1A, b'\n', rest @ ..] => {
-            (ImageFormat::Png, png(rest))
-        }
+        [0x89, b'P', b'N', b'G', rest @ ..] => (ImageFormat::Png, png(rest)),
         [0xFF, 0xD8, 0xFF, ..] => (ImageFormat::Jpeg, jpeg(&data[2..])),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', rest @ ..] => (ImageFormat::Gif, gif(rest)),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', rest @ ..] => {
-            let size = webp(rest);
+        [b'G', b'I', b'F', rest @ ..] => (ImageFormat::Gif, gif(rest)),
+        [_, _, _, _, _, _, _, _, b'W', b'E', b'B', b'P', rest @ ..] => {
+            let size = if data.starts_with(b"RIFF") {
+                webp(rest)
+            } else {
+                None
+            };
             is_animated_webp = size.is_some_and(|(_, _, animated)| animated);
             (ImageFormat::WebP, size.map(|(w, h, _)| (w, h)))
         }
@@ -71,7 +74,27 @@ pub fn read_header(data: &[u8]) -> Result<ImageHeader, ImageFault> {
             height,
             is_animated_webp,
         }),
+        Some(_) if format == ImageFormat::Gif => Err(ImageErrorKind::EmptyImage.into()),
         _ => Err(ImageErrorKind::Decode.into()),
+    }
+}
+
+/// Check what can be checked of the pixel data without decoding it: PNG's chunks up to the end, with the
+/// checksums of critical ones, and JPEG's end marker. Decoders differ in how much of a damaged file they
+/// still show; this makes the answer independent of the decoder.
+///
+/// # Errors
+/// Those of [`read_header`], and `EmptyImage` for pixel data that is cut or damaged.
+pub fn check_body(data: &[u8]) -> Result<(), ImageFault> {
+    let whole = match read_header(data)?.format {
+        ImageFormat::Png => png_chunks(&data[8..]).is_some_and(|chunks| chunks.is_whole),
+        ImageFormat::Jpeg => jpeg_ends(&data[2..]),
+        ImageFormat::Gif | ImageFormat::WebP => true,
+    };
+    if whole {
+        Ok(())
+    } else {
+        Err(ImageErrorKind::EmptyImage.into())
     }
 }
 
@@ -94,39 +117,80 @@ fn le24(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes([a, b, c, 0]))
 }
 
-/// IHDR with a right checksum, and chunks up to the first IDAT.
+/// A PNG up to its end, as far as it is sound.
+struct PngChunks {
+    size: (u32, u32),
+    /// Whether every critical chunk up to IEND is there and has its checksum.
+    is_whole: bool,
+}
+
 fn png(data: &[u8]) -> Option<(u32, u32)> {
+    let chunks = png_chunks(data.strip_prefix(b"\r\n\x1a\n")?)?;
+    Some(chunks.size)
+}
+
+/// `None` when the chunks in front of the first IDAT are not sound.
+fn png_chunks(data: &[u8]) -> Option<PngChunks> {
     if be32(data)? != 13 || data.get(4..8)? != b"IHDR" {
         return None;
     }
-    let size = (be32(data.get(8..)?)?, be32(data.get(12..)?)?);
-    if crc32(data.get(4..21)?) != be32(data.get(21..)?)? {
+    let header = data.get(8..21)?;
+    if !png_header_is_known(header) || crc32fast::hash(data.get(4..21)?) != be32(data.get(21..)?)? {
         return None;
     }
+    let size = (be32(header)?, be32(&header[4..])?);
     let mut rest = data.get(25..)?;
+    let mut pixels = false;
     loop {
-        let len = be32(rest)? as usize;
-        if rest.get(4..8)? == b"IDAT" {
-            return Some(size);
+        let name = rest.get(4..8);
+        // The first IDAT ends the header, whatever is wrong with it.
+        pixels |= name == Some(b"IDAT");
+        match png_chunk(rest) {
+            Some((b"IEND", _)) if pixels => {
+                return Some(PngChunks {
+                    size,
+                    is_whole: true,
+                })
+            }
+            Some((_, after)) => rest = after,
+            None if pixels => {
+                return Some(PngChunks {
+                    size,
+                    is_whole: false,
+                })
+            }
+            None => return None,
         }
-        rest = rest.get(len.checked_add(12)?..)?;
     }
 }
 
-/// CRC-32 of PNG (ISO 3309), bit by bit: only ever over 17 bytes.
-fn crc32(bytes: &[u8]) -> u32 {
-    let mut crc = !0u32;
-    for &byte in bytes {
-        crc ^= u32::from(byte);
-        for _ in 0..8 {
-            crc = crc >> 1 ^ (0xEDB8_8320 & (crc & 1).wrapping_neg());
-        }
-    }
-    !crc
+/// Bit depth, colour type, methods and interlacing that the standard defines.
+fn png_header_is_known(header: &[u8]) -> bool {
+    let known = matches!(
+        header.get(8..10),
+        Some([1 | 2 | 4 | 8 | 16, 0] | [8 | 16, 2 | 4 | 6] | [1 | 2 | 4 | 8, 3])
+    );
+    known && header.get(10..12) == Some(&[0, 0]) && header.get(12).is_some_and(|&i| i <= 1)
 }
 
-/// The first start-of-frame segment.
+/// Name of the first chunk after IHDR and what follows it; `None` if it is cut, or critical and damaged or unknown.
+fn png_chunk(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    let len = be32(data)? as usize;
+    let name = data.get(4..8)?;
+    let end = len.checked_add(8)?;
+    let crc = be32(data.get(end..)?)?;
+    let is_critical = name[0].is_ascii_uppercase();
+    if is_critical
+        && (!matches!(name, b"PLTE" | b"IDAT" | b"IEND") || crc32fast::hash(&data[4..end]) != crc)
+    {
+        return None;
+    }
+    Some((name, &data[end + 4..]))
+}
+
+/// The first start-of-frame segment, if every segment up to the first scan's data is there.
 fn jpeg(mut data: &[u8]) -> Option<(u32, u32)> {
+    let mut size = None;
     loop {
         // A marker may be preceded by fill bytes.
         while let [0xFF, 0xFF, ..] = data {
@@ -135,19 +199,51 @@ fn jpeg(mut data: &[u8]) -> Option<(u32, u32)> {
         let [0xFF, marker, rest @ ..] = data else {
             return None;
         };
+        if matches!(marker, 0x01 | 0xD0..=0xD8) {
+            data = rest;
+            continue;
+        }
+        if matches!(marker, 0x00 | 0xD9) {
+            return None;
+        }
+        let after = rest.get(be16(rest)? as usize..)?;
         match marker {
-            0x01 | 0xD0..=0xD8 => data = rest,
-            0xC0..=0xC3 | 0xC5..=0xC7 | 0xC9..=0xCB | 0xCD..=0xCF => {
-                return Some((be16(rest.get(5..)?)?, be16(rest.get(3..)?)?));
+            0xC0..=0xC3 | 0xC5..=0xC7 | 0xC9..=0xCB | 0xCD..=0xCF if size.is_none() => {
+                size = Some((be16(rest.get(5..)?)?, be16(rest.get(3..)?)?));
             }
-            0x00 | 0xD9 | 0xDA => return None,
-            _ => data = rest.get(be16(rest)? as usize..)?,
+            0xDA => return size,
+            _ => {}
+        }
+        data = after;
+    }
+}
+
+/// Whether an end marker follows the segments and scans.
+fn jpeg_ends(mut data: &[u8]) -> bool {
+    loop {
+        // In a scan, 0xFF is followed by 0 (a data byte), a restart marker, or the next segment's marker.
+        let Some(at) = data.iter().position(|&b| b == 0xFF) else {
+            return false;
+        };
+        data = &data[at + 1..];
+        match data {
+            [0xD9, ..] => return true,
+            [0xFF, ..] => {}
+            [0x00 | 0x01 | 0xD0..=0xD8, rest @ ..] => data = rest,
+            [_, rest @ ..] => match be16(rest).and_then(|len| rest.get(len as usize..)) {
+                Some(after) => data = after,
+                None => return false,
+            },
+            [] => return false,
         }
     }
 }
 
 /// The logical screen.
 fn gif(data: &[u8]) -> Option<(u32, u32)> {
+    let data = data
+        .strip_prefix(b"87a")
+        .or_else(|| data.strip_prefix(b"89a"))?;
     data.get(..7)?;
     Some((le16(data)?, le16(&data[2..])?))
 }
@@ -202,7 +298,7 @@ mod tests {
             (png.format, png.width, png.height),
             (ImageFormat::Png, 2, 2)
         );
-        let jpeg = b"\xff\xd8\xff\xe0\0\x04ab\xff\xff\xc2\0\x11\x08\0\x03\0\x05";
+        let jpeg = b"\xff\xd8\xff\xe0\0\x04ab\xff\xff\xc2\0\x08\x08\0\x03\0\x05\x01\xff\xda\0\x03x";
         let jpeg = read_header(jpeg).unwrap();
         assert_eq!(
             (jpeg.format, jpeg.width, jpeg.height),
@@ -227,6 +323,47 @@ mod tests {
     }
 
     #[test]
+    fn body_without_its_end_is_empty() {
+        let whole = |data: &[u8]| check_body(data).map_err(|fault| fault.kind.name());
+        let chunk = |name: &[u8; 4], body: &[u8]| {
+            let mut chunk = (body.len() as u32).to_be_bytes().to_vec();
+            chunk.extend_from_slice(name);
+            chunk.extend_from_slice(body);
+            let crc = crc32fast::hash(&chunk[4..]);
+            chunk.extend_from_slice(&crc.to_be_bytes());
+            chunk
+        };
+        let head = &PNG[..33];
+        let mut text = chunk(b"tEXt", b"a");
+        text.last_mut().map(|crc| *crc ^= 1);
+        let (idat, iend) = (chunk(b"IDAT", b"xyz"), chunk(b"IEND", b""));
+        assert_eq!(
+            whole(&[head, &text, &idat, &text, &iend, b"trailing"].concat()),
+            Ok(())
+        );
+        assert_eq!(whole(&[head, &idat].concat()), Err("EmptyImage"));
+        assert_eq!(
+            whole(&[head, &idat, &iend[..11]].concat()),
+            Err("EmptyImage")
+        );
+        assert_eq!(
+            whole(&[head, &idat, &chunk(b"ABCD", b""), &iend].concat()),
+            Err("EmptyImage")
+        );
+        assert_eq!(
+            whole(&[head, &chunk(b"ABCD", b""), &idat, &iend].concat()),
+            Err("Decode")
+        );
+        assert_eq!(whole(&[head, &iend].concat()), Err("Decode"));
+        let mut damaged = idat.clone();
+        damaged[9] ^= 1;
+        assert_eq!(whole(&[head, &damaged, &iend].concat()), Err("EmptyImage"));
+        let jpeg = b"\xff\xd8\xff\xc0\0\x0b\x08\0\x03\0\x05\x01\x01\x11\0\xff\xda\0\x03x\x01\xff\0\x02\xff\xd0\x03\xff\xd9";
+        assert_eq!(whole(jpeg), Ok(()));
+        assert_eq!(whole(&jpeg[..jpeg.len() - 1]), Err("EmptyImage"));
+    }
+
+    #[test]
     fn every_prefix_is_refused_and_never_panics() {
         for end in 0..PNG.len() {
             assert_ne!(kind(&PNG[..end]), "ok", "{end}");
@@ -237,6 +374,12 @@ mod tests {
         let mut damaged = PNG.to_vec();
         damaged[19] ^= 1;
         assert_eq!(kind(&damaged), "Decode");
-        assert_eq!(kind(b"GIF89a\0\0\x03\x01\0\0\0"), "Decode");
+        assert_eq!(kind(b"GIF89a\0\0\x03\x01\0\0\0"), "EmptyImage");
+        assert_eq!(kind(b"GIF88a\x05\0\x03\x01\0\0\0"), "Decode");
+        assert_eq!(
+            kind(b"RIFX\0\0\0\0WEBPVP8L\0\0\0\0\x2f\x04\x80\0\0"),
+            "Decode"
+        );
+        assert_eq!(kind(b"\x89PNG\r\n\x1a\r"), "Decode");
     }
 }

@@ -14,7 +14,7 @@ pub use error::{ImageErrorKind, ImageFault, Location};
 pub use fit::{
     fit, image_token_adjustment, num_image_tokens, reduce_low_detail, DidNotConverge, Size,
 };
-pub use header::{read_header, ImageFormat, ImageHeader};
+pub use header::{check_body, read_header, ImageFormat, ImageHeader};
 
 /// Most images of a request.
 pub const MAX_IMAGES: usize = 600;

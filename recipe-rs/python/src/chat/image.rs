@@ -61,10 +61,17 @@ fn read_image_header(py: Python<'_>, data: &[u8]) -> PyResult<(&'static str, u32
     ))
 }
 
+#[pyfunction]
+fn check_image_body(py: Python<'_>, data: &[u8]) -> PyResult<()> {
+    py.detach(|| image::check_body(data))
+        .map_err(|error| fault(py, &error))
+}
+
 pub(crate) fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(fit_image_size, m)?)?;
     m.add_function(wrap_pyfunction!(image_token_adjustment, m)?)?;
     m.add_function(wrap_pyfunction!(decode_data_url, m)?)?;
     m.add_function(wrap_pyfunction!(read_image_header, m)?)?;
+    m.add_function(wrap_pyfunction!(check_image_body, m)?)?;
     Ok(())
 }
