@@ -72,6 +72,33 @@ class Tokenizer:
     def vocab_size(self) -> int:
         """One more than the largest token id, added tokens included."""
 
+# ---- incremental encoding (recipe-rs/chat/src/tokenizer/incremental.rs) ---------------------------------
+
+@final
+class IncrementalEncoder:
+    """Token ids of a conversation that grows, encoding only what changed since the last call.
+
+    The ids are always those of `encoding.encode`: stretches of the prompt between special tokens are compared with the
+    last prompt's by their text, so a change anywhere, also in an earlier message, is seen. One encoder serves one
+    conversation at a time best; any may be given, from any thread.
+
+    Raises RuntimeError when `encoding` has no tokenizer.
+    """
+
+    def __new__(cls, encoding: DeepseekV4Encoding | DeepseekV41Encoding) -> IncrementalEncoder: ...
+    def encode(self, conversation: Conversation) -> list[int]:
+        """Ids of the whole prompt. Raises EncodeError as the encoding's `encode` does."""
+    def encode_into(self, conversation: Conversation, buffer: Buffer) -> int:
+        """Write the ids to the front of a writable C-contiguous uint32 buffer; return the count.
+
+        Raises BufferError, with nothing written, when the buffer is too small or of another kind.
+        """
+    @property
+    def num_reused_ids(self) -> int:
+        """How many ids of the last prompt came from the one before."""
+    def clear(self) -> None:
+        """Forget the remembered prompt."""
+
 # ---- images (recipe-rs/chat/src/image) ---------------------------------------------------------------------
 
 def fit_image_size(

@@ -50,7 +50,7 @@ impl RenderedPrompt {
 
 /// What both encodings are made of.
 #[derive(Clone)]
-struct Encoding {
+pub(super) struct Encoding {
     version: ModelVersion,
     special: special::SpecialTokens,
     tokenizer: Option<offseek_chat::tokenizer::Tokenizer>,
@@ -65,15 +65,18 @@ impl Encoding {
         }
     }
 
-    fn render(&self, conversation: &Conversation) -> render::RenderedPrompt {
+    pub(super) fn render(&self, conversation: &Conversation) -> render::RenderedPrompt {
         render(&conversation.0, self.version, &self.special)
     }
 
-    fn ids(&self, py: Python<'_>, conversation: &Conversation) -> PyResult<Vec<u32>> {
-        let tokenizer = self
-            .tokenizer
+    pub(super) fn tokenizer(&self) -> PyResult<&offseek_chat::tokenizer::Tokenizer> {
+        self.tokenizer
             .as_ref()
-            .ok_or_else(|| PyRuntimeError::new_err("no tokenizer is attached to the encoding"))?;
+            .ok_or_else(|| PyRuntimeError::new_err("no tokenizer is attached to the encoding"))
+    }
+
+    fn ids(&self, py: Python<'_>, conversation: &Conversation) -> PyResult<Vec<u32>> {
+        let tokenizer = self.tokenizer()?;
         let ids = py.detach(|| encode::encode(&self.render(conversation), tokenizer));
         ids.map_err(|e| chat_error(py, e))
     }
@@ -83,7 +86,7 @@ macro_rules! encoding {
     ($(#[$doc:meta])* $name:ident, $version:ident) => {
         $(#[$doc])*
         #[pyclass(frozen, module = "offseek._native")]
-        pub(crate) struct $name(Encoding);
+        pub(crate) struct $name(pub(super) Encoding);
 
         #[pymethods]
         impl $name {

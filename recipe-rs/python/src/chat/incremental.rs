@@ -40,7 +40,10 @@ impl IncrementalEncoder {
     fn ids(&self, py: Python<'_>, conversation: &Conversation) -> PyResult<Vec<u32>> {
         let ids = py.detach(|| {
             let rendered = self.encoding.render(conversation);
-            let ranges = rendered.special_ranges.iter().map(|range| range.bytes.clone());
+            let ranges = rendered
+                .special_ranges
+                .iter()
+                .map(|range| range.bytes.clone());
             self.with_state(|state| state.encode(&rendered.prompt, ranges).map(<[u32]>::to_vec))
         });
         ids.map_err(|error| {
