@@ -42,7 +42,6 @@ TRANSITIONS = [
     "json_before -> json_inside",
     "json_before -> between_calls",
     "json_inside -> json_after",
-    "json_after -> between_calls",
     "between_calls -> tool_name",
     "between_calls -> after_tool_calls",
     "tool_name -> tool_call",
