@@ -38,7 +38,7 @@ TOKENS = [
     "bbb",
     "a)b",
 ]
-PARTS = [b"\xc3", b"\xa9", b"a\xc3", b"\xa9b"]  # pieces of é
+PARTS = [b"a\xc3", b"\xa9b", *(bytes([b]) for b in range(256))]  # pieces of characters
 EOS = len(TOKENS) + len(PARTS)
 NIGHTLY = os.environ.get("OFFSEEK_NIGHTLY") == "1"
 
@@ -67,22 +67,22 @@ def deepseek(deepseek_tokenizer_path: pathlib.Path) -> GrammarCompiler:
 
 
 def random_grammar(rng: random.Random) -> str:
-    names = ["root", "x", "y", "z"][: rng.randint(1, 4)]
+    names = ["root", "x", "y"][: rng.randint(1, 3)]
     atoms = ['"a"', '"b"', '"ab"', "[a-c]", "[^a(]", '"("', '")"', '"é"', '""', *names[1:], *names[1:]]
 
     def item(depth: int) -> str:
-        if depth < 3 and rng.random() < 0.3:
+        if depth < 2 and rng.random() < 0.2:
             text = f"({alternatives(depth + 1)})"
         else:
             text = rng.choice(atoms)
         roll = rng.random()
-        if roll < 0.3:
+        if roll < 0.25:
             text += rng.choice(["?", "*", "+", "{0,2}", "{2}", "{1,3}", "{2,}"])
         return text
 
     def alternatives(depth: int) -> str:
         branches = [
-            " ".join(item(depth) for _ in range(rng.choice([1, 1, 2, 2, 3]))) for _ in range(rng.choice([1, 1, 2, 3]))
+            " ".join(item(depth) for _ in range(rng.choice([1, 1, 2, 2, 3]))) for _ in range(rng.choice([1, 1, 2]))
         ]
         return " | ".join(branches)
 
@@ -106,7 +106,7 @@ def compile_or_skip(compiler: GrammarCompiler, grammar: str, judge: ModuleType) 
     return None
 
 
-SEEDS = range(3000 if NIGHTLY else 100)
+SEEDS = range(3000 if NIGHTLY else 60)
 
 
 @pytest.mark.parametrize("block", range(10))
