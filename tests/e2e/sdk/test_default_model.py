@@ -21,7 +21,7 @@ from offseek.sdk.model import ChatModel
 from offseek.sdk.transports import OffseekTransport
 from pydantic import BaseModel
 
-pytestmark = [pytest.mark.model, pytest.mark.slow]
+pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(900)]
 MODEL = "smollm2"
 USER: Any = [{"role": "user", "content": "What is the capital of France? Answer in one sentence."}]
 
@@ -158,7 +158,7 @@ def test_a_killed_extraction_resumes_to_the_unbroken_result(tmp_path: pathlib.Pa
 
 
 def test_one_kill_of_an_extraction_loses_and_changes_nothing(tmp_path: pathlib.Path) -> None:
-    killed_and_whole(tmp_path, num_documents=10, kills=1)
+    killed_and_whole(tmp_path, num_documents=8, kills=1)
 
 
 def killed_and_whole(folder: pathlib.Path, *, num_documents: int, kills: int) -> None:

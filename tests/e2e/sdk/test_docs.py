@@ -20,7 +20,7 @@ def blocks() -> list[Any]:
     for page in PAGES:
         text = (ROOT / page).read_text(encoding="utf-8")
         for number, match in enumerate(BLOCK.finditer(text), 1):
-            marks = [pytest.mark.model, pytest.mark.slow] if match[1] else []
+            marks = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(900)] if match[1] else []
             found.append(pytest.param(match[2], id=f"{page}-{number}", marks=marks))
     return found
 

