@@ -1204,11 +1204,11 @@ class GrammarTree:
     def __new__(cls) -> GrammarTree: ...
     def literal(self, text: str, /) -> int:
         """Exactly this text."""
-    def pattern(self, pattern: str, flags: str = "", /) -> int:
+    def pattern(self, pattern: str, flags: str = ..., /) -> int:
         """A pattern, matched in full; flags: letters of i, m, s, u, x."""
     def char_class(self, ranges: Sequence[tuple[str, str]], negated: bool = False, /) -> int:
         """One character in (or outside) ranges of characters, both ends included."""
-    def json(self, schema: str, form: str = "value", context: str = "", /) -> int:
+    def json(self, schema: str, form: str = "value", context: str = ..., /) -> int:
         """A value of a schema (JSON text), one line with spaces.
 
         form: "value"; "value_or_nothing" (no error when nothing satisfies the schema); "raw_string" (its strings,

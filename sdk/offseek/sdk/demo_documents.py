@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from email.message import Message
 from importlib import metadata
-from typing import Any
+from typing import Any, cast
 
 from offseek.sdk.documents import Document
 
@@ -59,7 +60,7 @@ def _read(distribution: metadata.Distribution) -> PackageDocument | None:
     lines = [f"{key}: {value}" for key, value in fields.items()]
     lines += [f"Requires-Dist: {requirement}" for requirement in required]
     lines.append(f"Classifier: {status}")
-    readme = re.sub(r"\s+", " ", str(meta.get_payload() or ""))[:_README_CHARS]
+    readme = re.sub(r"\s+", " ", str(cast(Message, meta).get_payload() or ""))[:_README_CHARS]
     number = int(re.findall(r"\d", status)[0])
     truth = {
         "name": fields["Name"],

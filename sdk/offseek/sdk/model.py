@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from offseek import recipe
 from offseek.engine.request import EngineProtocol
@@ -138,9 +138,9 @@ class ChatModel:
         self,
         schema: Mapping[str, Any],
         *,
-        whitespace: str = "spaced",
-        numbers: str = "canonical",
-        property_order: str = "schema",
+        whitespace: Literal["spaced", "compact", "any"] = "spaced",
+        numbers: Literal["canonical", "any"] = "canonical",
+        property_order: Literal["schema", "any"] = "schema",
     ) -> CompiledGrammar:
         """A grammar for one JSON value of the schema. Raises GrammarError naming the JSON pointer."""
         return self.compiler.compile_json_schema(

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import httpx
 import jsonschema
+import jsonschema.validators
 from offseek.engine.request import FinishReason, GenerationRequest, RequestOutput, TokenLogprobs
 from offseek.sdk.errors import ClientError
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import jsonschema.exceptions
 from jsonschema.validators import validator_for
 from offseek.sdk.errors import RowError, SchemaSourceError
 from pydantic import BaseModel, ValidationError

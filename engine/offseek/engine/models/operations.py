@@ -167,6 +167,7 @@ def int8_linear(weight: Tensor, bias: Tensor | None) -> Linear:
 
     def run(x: Tensor) -> Tensor:
         quantised, row_scales = cpu.quantize_rows(x)
-        return cpu.dequantize_product(torch._int_mm(quantised, transposed), row_scales, scales, bias)
+        product = torch._int_mm(quantised, transposed)  # pyright: ignore[reportPrivateImportUsage]  (no public name)
+        return cpu.dequantize_product(product, row_scales, scales, bias)
 
     return run

@@ -335,7 +335,7 @@ impl Walk {
     }
 }
 
-fn objects<'v>(value: Option<&'v Value>) -> impl Iterator<Item = (usize, &'v Object)> {
+fn objects(value: Option<&Value>) -> impl Iterator<Item = (usize, &Object)> {
     let items = value.and_then(Value::as_array).unwrap_or(&[]);
     items
         .iter()

@@ -98,10 +98,9 @@ impl Walker<'_> {
             let below = trie.ends[i];
             i += 1;
             if below as usize > i {
-                if self.engine.live_bytes(next).is_empty() {
-                    i = below as usize;
-                } else if below as usize - i > 3
-                    && self.unit_gear(trie, i, below, next, found, keep)?
+                if self.engine.live_bytes(next).is_empty()
+                    || (below as usize - i > 3
+                        && self.unit_gear(trie, i, below, next, found, keep)?)
                 {
                     i = below as usize;
                 } else {

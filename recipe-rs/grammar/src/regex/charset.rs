@@ -18,7 +18,7 @@ impl CharSet {
         let mut all: Vec<(u32, u32)> = Vec::new();
         for (low, high) in ranges {
             let high = high.min(LAST);
-            if low <= high && high < SURROGATES.0 || low > SURROGATES.1 && low <= high {
+            if low <= high && (high < SURROGATES.0 || low > SURROGATES.1) {
                 all.push((low, high));
             } else if low <= high {
                 if low < SURROGATES.0 {

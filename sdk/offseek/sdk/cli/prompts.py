@@ -108,7 +108,7 @@ def _convert(body: bytes, protocol: str, version: str) -> tuple[Any, bool]:
         raise typer.BadParameter(f"{protocol!r} is not one of {', '.join(_PROTOCOLS)}", param_hint="--protocol")
     if version.upper() not in ("V4", "V4.1"):
         raise typer.BadParameter(f"{version!r} is not V4 or V4.1", param_hint="--version")
-    kinds = {
+    kinds: dict[str, Any] = {
         "chat": recipe.ChatCompletionRequest,
         "responses": recipe.ResponsesRequest,
         "messages": recipe.MessagesRequest,
