@@ -335,7 +335,9 @@ mod tests {
         };
         let head = &PNG[..33];
         let mut text = chunk(b"tEXt", b"a");
-        text.last_mut().map(|crc| *crc ^= 1);
+        if let Some(crc) = text.last_mut() {
+            *crc ^= 1;
+        }
         let (idat, iend) = (chunk(b"IDAT", b"xyz"), chunk(b"IEND", b""));
         assert_eq!(
             whole(&[head, &text, &idat, &text, &iend, b"trailing"].concat()),

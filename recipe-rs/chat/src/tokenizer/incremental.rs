@@ -236,6 +236,7 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init)] // prompts with a single special range
 mod tests {
     use super::super::tests::{load, tiny};
     use super::*;
