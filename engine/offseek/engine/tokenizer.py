@@ -10,7 +10,9 @@ from __future__ import annotations
 import functools
 import json
 import pathlib
+import shutil
 import tempfile
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +74,6 @@ class CheckpointTokenizer:
         self.add_bos = add_bos
         self._plain: RustTokenizer | None = None
         self._file: pathlib.Path | None = None  # a tokenizer.json with the same content
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
         added = backend.get_added_tokens_decoder()
         self.special_ids = frozenset(added)
         alphabet = byte_alphabet()
@@ -206,8 +207,9 @@ class CheckpointTokenizer:
         # The grammars read a tokenizer file, and again (for the merges) when forced text is first spelled, so a file
         # made for them stays as long as this object.
         if self._file is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="offseek-tokenizer-")
-            self._file = pathlib.Path(self._folder.name) / "tokenizer.json"
+            folder = tempfile.mkdtemp(prefix="offseek-tokenizer-")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self._file = pathlib.Path(folder) / "tokenizer.json"
             self.backend.save(str(self._file))
         return Vocabulary.from_tokenizer_file(self._file, eos_token_ids=list(self.eos_token_ids), vocab_size=vocab_size)
 

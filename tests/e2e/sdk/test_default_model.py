@@ -66,7 +66,8 @@ def test_responses_plain_and_streamed(client: openai.OpenAI) -> None:
 
 
 def test_messages_plain_and_streamed(claude: anthropic.Anthropic) -> None:
-    settings: Any = {"model": MODEL, "messages": USER, "temperature": 0, "max_tokens": 24}
+    extra = {"temperature": 0}  # no longer an argument of the newest client
+    settings: Any = {"model": MODEL, "messages": USER, "max_tokens": 24, "extra_body": extra}
     plain: Any = claude.messages.create(**settings)
     assert "Paris" in plain.content[0].text
     with claude.messages.stream(**settings) as stream:

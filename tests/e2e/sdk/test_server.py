@@ -91,7 +91,7 @@ def test_limits_answer_413_and_429(v4_application: Make, serve: Serve) -> None:
     assert chunked.status_code == 413
     with httpx.stream("POST", f"{url}/chat/completions", json=BODY | {"stream": True}) as stream:
         next(stream.iter_bytes())
-        assert httpx.post(f"{url}/chat/completions", json=BODY).status_code == 429
+        assert httpx.post(f"{url}/chat/completions", json=BODY, timeout=60).status_code == 429
     until(lambda: application.loops[0].num_requests == 0)
 
 
