@@ -41,7 +41,7 @@ test-rust: $(NATIVE)
 	cargo test --release --workspace --quiet
 
 test-python: setup
-	$(BIN)/python -m pytest tests -m 'not nightly'
+	$(BIN)/python -m pytest tests -m 'not nightly' -n 2 --dist loadfile --timeout 900
 
 test-nightly: setup
 	OFFSEEK_NIGHTLY=1 $(BIN)/python -m pytest tests -m nightly --timeout 20000

@@ -90,7 +90,8 @@ def test_limits_answer_413_and_429(v4_application: Make, serve: Serve) -> None:
     chunked = httpx.post(f"{url}/chat/completions", content=iter([b"x" * 1500, b"x" * 1500]))
     assert chunked.status_code == 413
     with httpx.stream("POST", f"{url}/chat/completions", json=BODY | {"stream": True}) as stream:
-        next(stream.iter_bytes())
+        pieces = stream.iter_bytes()  # kept: a dropped iterator closes the connection
+        next(pieces)
         assert httpx.post(f"{url}/chat/completions", json=BODY, timeout=60).status_code == 429
     until(lambda: application.loops[0].num_requests == 0)
 
@@ -113,7 +114,8 @@ def test_a_client_that_leaves_cancels_its_request(v4_application: Make, serve: S
     application = v4_application("</think>" + "word " * 8000, step_s=0.002)
     url = serve(application)
     with httpx.stream("POST", f"{url}/chat/completions", json=BODY | {"stream": True}) as stream:
-        next(stream.iter_bytes())
+        pieces = stream.iter_bytes()  # kept: a dropped iterator closes the connection
+        next(pieces)
         assert application.loops[0].num_requests == 1
     until(lambda: application.loops[0].num_requests == 0)
     with pytest.raises(httpx.ReadTimeout):
