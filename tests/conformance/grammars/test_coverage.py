@@ -13,7 +13,7 @@ from tests.conftest import need_shared
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(1500)
 def test_quick_coverage_is_no_worse_than_the_baseline() -> None:
     shared = need_shared("bench/schemas-visible.jsonl.gz").parent
