@@ -4,19 +4,43 @@ use crate::conversation::Message;
 use crate::error::{ChatError, Result};
 use crate::options::{ConversionOptions, ReasoningContentBehavior};
 
-/// Drop, fill or require the reasoning of assistant messages; returns how many non-empty ones were dropped.
+/// Where the options say so, refuse history after the last user message whose reasoning was not sent back.
 ///
 /// `field` is how the protocol calls it; `lists_tools` whether the request names tools, whatever the choice.
-pub(crate) fn settle(
-    messages: &mut [Message],
+pub(crate) fn require<'m>(
+    messages: impl Iterator<Item = &'m Message>,
     thinking: bool,
     lists_tools: bool,
     field: &str,
     options: &ConversionOptions,
-) -> Result<usize> {
-    if thinking && options.reasoning_content_behavior == ReasoningContentBehavior::Reject {
-        require(messages, lists_tools, field)?;
+) -> Result<()> {
+    if !thinking || options.reasoning_content_behavior != ReasoningContentBehavior::Reject {
+        return Ok(());
     }
+    let mut is_missing = false;
+    for message in messages {
+        match message {
+            Message::User { .. } => is_missing = false,
+            Message::Assistant {
+                reasoning_content: None,
+                tool_calls,
+                ..
+            } => {
+                is_missing |= tool_calls.is_some() || lists_tools;
+            }
+            _ => {}
+        }
+    }
+    if is_missing {
+        return Err(ChatError::invalid(format!(
+            "The `{field}` in the thinking mode must be passed back to the API."
+        )));
+    }
+    Ok(())
+}
+
+/// Fill in missing reasoning while thinking, else drop it; returns how many non-empty ones were dropped.
+pub(crate) fn settle(messages: &mut [Message], thinking: bool) -> usize {
     let mut dropped = 0;
     for message in messages {
         if let Message::Assistant {
@@ -34,26 +58,5 @@ pub(crate) fn settle(
             }
         }
     }
-    Ok(dropped)
-}
-
-fn require(messages: &[Message], lists_tools: bool, field: &str) -> Result<()> {
-    let after_user = messages
-        .iter()
-        .rposition(|m| matches!(m, Message::User { .. }))
-        .map_or(0, |at| at + 1);
-    let is_missing = |message: &Message| match message {
-        Message::Assistant {
-            reasoning_content: None,
-            tool_calls,
-            ..
-        } => tool_calls.is_some() || lists_tools,
-        _ => false,
-    };
-    if messages[after_user..].iter().any(is_missing) {
-        return Err(ChatError::invalid(format!(
-            "The `{field}` in the thinking mode must be passed back to the API."
-        )));
-    }
-    Ok(())
+    dropped
 }

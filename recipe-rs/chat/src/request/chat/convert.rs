@@ -47,13 +47,14 @@ impl ChatRequest {
 
         let mut messages =
             Messages::new(version, options).convert(std::mem::take(&mut body.messages))?;
-        let dropped_reasoning = reasoning::settle(
-            &mut messages,
+        reasoning::require(
+            messages.iter(),
             thinking.on,
             lists_tools,
             "reasoning_content",
             options,
         )?;
+        let dropped_reasoning = reasoning::settle(&mut messages, thinking.on);
         if is_json_object && !mentions_json {
             return Err(ChatError::invalid(
                 "Prompt must contain the word 'json' in some form to use 'response_format' of type 'json_object'.",

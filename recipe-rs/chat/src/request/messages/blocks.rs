@@ -27,6 +27,16 @@ pub(super) enum Entry {
     },
 }
 
+impl Entry {
+    /// The message, where it is known already.
+    pub(super) fn message(&self) -> Option<&Message> {
+        match self {
+            Entry::Message(message) => Some(message),
+            _ => None,
+        }
+    }
+}
+
 /// Assembles entries from messages.
 pub(super) struct Assembly<'a> {
     version: ModelVersion,

@@ -42,6 +42,14 @@ impl MessagesBody {
         entries.extend(Assembly::new(version, options, &declared.tools).assemble(body.messages)?);
 
         let lists_tools = !declared.tools.is_empty();
+        let sent = entries.iter().filter_map(Entry::message);
+        reasoning::require(
+            sent,
+            thinking.on,
+            lists_tools,
+            "content[].thinking",
+            options,
+        )?;
         let tool_choice_given = matches!(
             body.tool_choice,
             Some(MessagesToolChoice::Any { .. } | MessagesToolChoice::Tool { .. })
@@ -54,13 +62,7 @@ impl MessagesBody {
             .map(|tool| tool.definition.clone())
             .collect();
         let mut messages = resolve_entries(entries, &definitions);
-        let dropped_reasoning = reasoning::settle(
-            &mut messages,
-            thinking.on,
-            lists_tools,
-            "content[].thinking",
-            options,
-        )?;
+        let dropped_reasoning = reasoning::settle(&mut messages, thinking.on);
 
         let stop_sequences = params::stop_sequences(body.stop_sequences.unwrap_or_default())?;
         let temperature = params::temperature(body.temperature, thinking.on)?;

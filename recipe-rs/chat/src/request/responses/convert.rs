@@ -82,6 +82,8 @@ impl ResponsesBody {
             }
         }
         let lists_tools = !registry.tools.is_empty();
+        let sent = entries.iter().filter_map(Entry::message);
+        reasoning::require(sent, thinking.on, lists_tools, "reasoning_text", options)?;
         let choice = choice(body.tool_choice.as_ref(), options)?;
         let namespace_tool_map = registry.namespace_tool_map;
         let selected = tools::select(registry.tools, choice, thinking.on)?;
@@ -91,13 +93,7 @@ impl ResponsesBody {
             .map(|tool| tool.definition.clone())
             .collect();
         let mut messages = resolve_entries(entries, &definitions);
-        let dropped_reasoning = reasoning::settle(
-            &mut messages,
-            thinking.on,
-            lists_tools,
-            "reasoning_text",
-            options,
-        )?;
+        let dropped_reasoning = reasoning::settle(&mut messages, thinking.on);
 
         let format = body.text.take().map(|text| text.format).unwrap_or_default();
         let is_json_object = matches!(format, ResponsesTextFormat::JsonObject);

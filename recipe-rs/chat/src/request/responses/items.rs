@@ -22,6 +22,16 @@ pub(super) enum Entry {
     Revealed(Vec<String>),
 }
 
+impl Entry {
+    /// The message, where it is known already.
+    pub(super) fn message(&self) -> Option<&Message> {
+        match self {
+            Entry::Message(message) => Some(message),
+            _ => None,
+        }
+    }
+}
+
 /// An assistant turn while it is assembled.
 #[derive(Default)]
 struct Turn {
