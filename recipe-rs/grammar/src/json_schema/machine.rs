@@ -1146,6 +1146,28 @@ impl Machine for JsonMachine {
         }
     }
 
+    fn tracked_bytes(&self, cx: &mut Cx<'_>, s: &[u32]) -> ByteSet {
+        if s[0] != KEY || s[4] != 0 {
+            return ByteSet::ALL;
+        }
+        // A declared name goes on with its next character, a member of this object with that of its name;
+        // either may be spelled with an escape.
+        let shape = self.terms.objects.get(s[1]);
+        let mut next: Vec<u32> = shape.keys.children(s[2]).iter().map(|c| c.0).collect();
+        let typed = text_of(cx, s[5]);
+        for other in members(cx, s[8]) {
+            let name = text_of(cx, other);
+            if let Some(c) = name.strip_prefix(&typed).and_then(|rest| rest.chars().next()) {
+                next.push(c as u32);
+            }
+        }
+        let mut set = ByteSet::single(b'\\');
+        for c in next.into_iter().filter_map(char::from_u32) {
+            set.insert(c.encode_utf8(&mut [0; 4]).as_bytes()[0]);
+        }
+        set
+    }
+
     fn body(&self, cx: &mut Cx<'_>, s: &[u32]) -> Option<Body> {
         match s[0] {
             STRING if s[4] == 0 => {

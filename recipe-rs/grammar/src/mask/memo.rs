@@ -59,6 +59,8 @@ impl<K: std::hash::Hash + Eq + Copy, V: Clone> Aging<K, V> {
 pub(crate) struct SharedMasks {
     locals: Aging<Fingerprint, Arc<Local>>,
     profiles: Aging<Fingerprint, Option<Arc<Profile>>>,
+    /// Units that were met once; a profile is made when they are met again.
+    met: Aging<Fingerprint, ()>,
 }
 
 impl Default for SharedMasks {
@@ -66,6 +68,7 @@ impl Default for SharedMasks {
         SharedMasks {
             locals: Aging::new(32 << 20),
             profiles: Aging::new(32 << 20),
+            met: Aging::new(1 << 20),
         }
     }
 }
@@ -207,9 +210,7 @@ impl Memo {
         let profile = if vocab.longest() > 250 {
             None
         } else {
-            shared_profile(vocab, engine.regex.fingerprint(unit), || {
-                UnitTable::new(&mut engine.regex, unit)
-            })
+            shared_profile(vocab, engine.regex.fingerprint(unit), true, || UnitTable::new(&mut engine.regex, unit))
         };
         self.profiles.insert(unit, profile.clone());
         profile
@@ -360,7 +361,7 @@ impl Memo {
         let table = UnitTable::from_table(next);
         let first = table.first();
         let fingerprint = table.fingerprint();
-        let Some(profile) = shared_profile(vocab, fingerprint, || Some(table)) else {
+        let Some(profile) = shared_profile(vocab, fingerprint, false, || Some(table)) else {
             return Ok(None);
         };
         // A body that loops on itself goes on in itself: the exit is the state after one unit.
@@ -464,10 +465,19 @@ impl Memo {
 fn shared_profile(
     vocab: &Vocabulary,
     fingerprint: Fingerprint,
+    at_once: bool,
     table: impl FnOnce() -> Option<UnitTable>,
 ) -> Option<Arc<Profile>> {
     let size = |p: &Option<Arc<Profile>>| p.as_ref().map_or(16, |p| p.heap_bytes());
     let known = lock(vocab).profiles.get(&fingerprint, size);
+    if !at_once && known.is_none() {
+        // One walk of the vocabulary costs less than a profile, two cost more.
+        let mut shared = lock(vocab);
+        if shared.met.get(&fingerprint, |()| 64).is_none() {
+            shared.met.insert(fingerprint, (), 64);
+            return None;
+        }
+    }
     known.unwrap_or_else(|| {
         let made = table().map(|t| Arc::new(Profile::new(t, vocab)));
         let bytes = size(&made);

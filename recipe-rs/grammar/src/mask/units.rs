@@ -169,44 +169,49 @@ impl Profile {
     pub(crate) fn new(table: UnitTable, vocab: &Vocabulary) -> Profile {
         let trie = vocab.trie();
         let mut stay = vec![0u32; vocab.words()];
-        let mut by_need: Vec<Vec<u32>> = Vec::new();
-        let mut leaves: BTreeMap<u8, Vec<(u32, u8, u8)>> = BTreeMap::new();
+        let mut needs = vec![0u8; vocab.len() as usize];
+        let mut histogram = [0u32; 256];
+        let mut leaves: Vec<Vec<(u32, u8, u8)>> = vec![Vec::new(); 256];
         let mut dropped = ByteSet::EMPTY;
         walk_units(&table, trie, u32::MAX, |event| match event {
             Event::Stay(node, need) => {
                 for &id in trie.ids_at(node) {
                     super::set(&mut stay, id);
-                    if by_need.len() <= need as usize {
-                        by_need.resize_with(need as usize + 1, Vec::new);
-                    }
-                    by_need[need as usize].push(id);
+                    needs[id as usize] = need as u8;
+                    histogram[need as usize & 255] += 1;
                 }
             }
             Event::Leave(node, depth, count) => {
                 let byte = trie.bytes[node];
-                if !dropped.contains(byte) {
-                    let places = leaves.entry(byte).or_default();
-                    places.push((node as u32, depth.min(255) as u8, count.min(255) as u8));
-                    if places.len() > MAX_LEAVES {
-                        dropped.insert(byte);
-                        leaves.remove(&byte);
-                    }
+                let places = &mut leaves[byte as usize];
+                if places.len() < MAX_LEAVES {
+                    places.push((node as u32, depth as u8, count as u8));
+                } else {
+                    dropped.insert(byte);
                 }
             }
         });
-        let mut long = Vec::new();
-        let mut kept_above = by_need.len().saturating_sub(1) as u32;
-        for (need, ids) in by_need.iter().enumerate().rev() {
-            if long.len() + ids.len() > MAX_LONG {
-                break;
-            }
-            long.extend(ids.iter().map(|&id| (need.min(255) as u8, id)));
-            kept_above = (need as u32).saturating_sub(1);
+        let most = histogram.iter().rposition(|&n| n > 0).unwrap_or(0) as u32;
+        let (mut kept_above, mut kept) = (most, 0usize);
+        while kept_above > 0 && kept + histogram[kept_above as usize] as usize <= MAX_LONG {
+            kept += histogram[kept_above as usize] as usize;
+            kept_above -= 1;
         }
+        let mut long = Vec::with_capacity(kept);
+        for (id, &need) in needs.iter().enumerate() {
+            if u32::from(need) > kept_above {
+                long.push((need, id as u32));
+            }
+        }
+        long.sort_unstable_by(|a, b| b.cmp(a));
+        let leaves: BTreeMap<u8, Vec<(u32, u8, u8)>> = (0..=255u8)
+            .zip(leaves)
+            .filter(|(byte, places)| !places.is_empty() && !dropped.contains(*byte))
+            .collect();
+        let mut leaves = leaves;
         for places in leaves.values_mut() {
             places.shrink_to_fit();
         }
-        let most = by_need.len().saturating_sub(1) as u32;
         Profile {
             table,
             stay: stay.into(),
