@@ -43,6 +43,9 @@ const DONE: u32 = 12;
 const QUOTE: u32 = 13;
 const KEY_QUOTE: u32 = 14;
 
+/// In place of the text of a unique item: any text that no other item has. Only masks use it (see `saturate`).
+const FRESH: u32 = u32::MAX - 1;
+
 /// After the opening bracket.
 const OPEN: u32 = 0;
 /// After an item or member.
@@ -365,7 +368,9 @@ impl JsonMachine {
         if next != DEAD {
             let mut w = s.to_vec();
             w[3] = next.0;
-            w[4] = cx.intern(&[s[4], u32::from(byte)]);
+            if s[4] != FRESH {
+                w[4] = cx.intern(&[s[4], u32::from(byte)]);
+            }
             out.push(&w);
         } else if cx.nested_accepts(config) {
             let Some(done) = self.finished_item(cx, s) else {
@@ -380,6 +385,11 @@ impl JsonMachine {
     fn finished_item(&self, cx: &mut Cx<'_>, s: &[u32]) -> Option<Vec<u32>> {
         let mut bytes = Vec::new();
         let mut at = s[4];
+        if at == FRESH {
+            // The item's term excludes the values used, so this one is new, whichever it is.
+            bytes.extend("\"\u{10FFFF}\"".bytes().rev());
+            at = NONE;
+        }
         while at != NONE {
             let w = cx.get(at);
             bytes.push(w[1] as u8);
@@ -1111,7 +1121,7 @@ impl Machine for JsonMachine {
 
     fn remembers_text(&self, cx: &mut Cx<'_>, s: &[u32]) -> bool {
         match s[0] {
-            UNIQUE => true,
+            UNIQUE => s[4] != FRESH,
             KEY => {
                 let shape = self.terms.objects.get(s[1]);
                 shape.has_other(cx.get(s[6]))
@@ -1136,6 +1146,30 @@ impl Machine for JsonMachine {
                 let n = shape.saturated(s[3], horizon);
                 (n != s[3]).then(|| vec![STRING, s[1], s[2], n, s[4]])
             }
+            // What has been read of an item matters only once it is compared with later ones (that no used value
+            // is repeated is part of the item's own term), so not before a token holds a whole equal item
+            // besides the end of this one. Short items keep their text; numbers are short to walk anyway.
+            UNIQUE => {
+                let mut read = Vec::new();
+                let mut at = s[4];
+                while at != FRESH && at != NONE {
+                    let w = cx.get(at);
+                    if !is_space(w[1] as u8) {
+                        read.push(w[1] as u8);
+                    }
+                    at = w[0];
+                }
+                let long = match read.last() {
+                    Some(b'"') => true,
+                    Some(b'{' | b'[') => read.len() >= 8,
+                    _ => false,
+                };
+                long.then(|| {
+                    let mut w = s.to_vec();
+                    w[4] = FRESH;
+                    w
+                })
+            }
             ARRAY => {
                 let shape = self.terms.arrays.get(s[2]);
                 let st = ArrayState::from_words(&s[4..]);
@@ -1157,7 +1191,10 @@ impl Machine for JsonMachine {
         let typed = text_of(cx, s[5]);
         for other in members(cx, s[8]) {
             let name = text_of(cx, other);
-            if let Some(c) = name.strip_prefix(&typed).and_then(|rest| rest.chars().next()) {
+            if let Some(c) = name
+                .strip_prefix(&typed)
+                .and_then(|rest| rest.chars().next())
+            {
                 next.push(c as u32);
             }
         }

@@ -210,7 +210,9 @@ impl Memo {
         let profile = if vocab.longest() > 250 {
             None
         } else {
-            shared_profile(vocab, engine.regex.fingerprint(unit), true, || UnitTable::new(&mut engine.regex, unit))
+            shared_profile(vocab, engine.regex.fingerprint(unit), true, || {
+                UnitTable::new(&mut engine.regex, unit)
+            })
         };
         self.profiles.insert(unit, profile.clone());
         profile
