@@ -1,4 +1,4 @@
-"""Recover mode on random damaged output: any split gives the same message and arguments parse."""
+"""Recover mode on random damaged output: any split gives the same message, arguments parse, no text is lost."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib.util
 import json
 import pathlib
 import random
+import re
 import sys
 from types import ModuleType
 from typing import Any
@@ -116,3 +117,28 @@ def test_token_splits(deepseek_tokenizer_path: pathlib.Path) -> None:
         for size in (1, 2, 5):
             chunks = [InferenceChunk.tokens(ids[i : i + size]) for i in range(0, len(ids), size)]
             assert setting.message(chunks) == whole, repr(text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(300))
+def test_words_between_tags_are_never_lost(seed: int) -> None:
+    r = random.Random(f"recover words:{seed}")
+    count = iter(range(1000))
+    word = lambda: r.choice(["", f" w{next(count)}w "])  # noqa: E731
+    text = word()
+    for _ in range(r.randint(1, 3)):
+        text += r.choice(["", f"<{D}tool_calls>", f"<{D}toolcalls>", "<|DSML|calls>", f"<{D}x>"]) + word()
+        for _ in range(r.randint(0, 2)):
+            text += f'<{D}invoke name="f">' + word()
+            for _ in range(r.randint(0, 2)):
+                kind = r.choice([' string="true"', ' string="false"', ""])
+                text += f'<{D}parameter name="{r.choice("ab")}{next(count)}"{kind}>' + (word() or "1")
+                text += r.choice([f"</{D}parameter>", f"</{D}parameter>", "", "</｜DSM"]) + word()
+            text += r.choice([f"</{D}invoke>", f"</{D}invoke>", ""]) + word()
+        text += r.choice(["", f"</{D}tool_calls>", f"</{D}tool_calls"]) + word()
+    setting = Setting(r)
+    setting.stops, setting.json_output = [], False
+    message, _ = setting.message([InferenceChunk.text(text)])
+    seen = json.dumps(message["content"])
+    for found in re.findall(r"w\d+w", text):
+        assert found in seen, (found, text)
