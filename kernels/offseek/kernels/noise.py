@@ -8,14 +8,14 @@ Generator (ours; 32-bit arithmetic, all operations modulo 2**32): the finaliser 
 of MurmurHash3 (Appleby, public domain), with a second key mixed in between the rounds:
 
     h = id * 0x9E3779B1 ^ k0;  h ^= h >> 16;  h *= 0x85EBCA6B
-    h ^= (h >> 13) ^ k1;       h *= 0xC2B2AE35;  h ^= h >> 16
+    h ^= (h >> 13) ^ k1;       h *= 0xC2B2AE35
 
-where (k0, k1) come from three more such rounds over the seed's two halves and the position. The
-32 bits become v in (0, 1), E = -ln(1 - v) is a unit exponential (by its series for small v, where
+where (k0, k1) come from three more such rounds, with a closing h ^= h >> 16, over the seed's two halves
+and the position. The 32 bits become v in (0, 1), E = -ln(1 - v) is a unit exponential (by its series for small v, where
 the winners are), and the Gumbel value is -ln(E). It is returned in base 2, as -log2(E): samplers add
 it to logits that were scaled by log2(e), which saves a multiplication per element.
 
-This is the torch twin of the Triton code in `_sampler_triton.py`; both give the same bits of h.
+This is the torch twin of the Triton code in `_sampler_tiles_triton.py`; both give the same bits of h.
 """
 
 from __future__ import annotations
@@ -46,12 +46,17 @@ def _shift_right(h: Tensor, bits: int) -> Tensor:
     return (h >> bits) & ((1 << (32 - bits)) - 1)
 
 
-def _mix(h: Tensor, key: Tensor | int = 0) -> Tensor:
-    """One keyed finaliser round over int32 bits; wraps like uint32."""
+def _rounds(h: Tensor, key: Tensor | int = 0) -> Tensor:
+    """The keyed finaliser over int32 bits without its closing shift; wraps like uint32."""
     h = h ^ _shift_right(h, 16)
     h = h * _signed(MIX_1)
     h = h ^ _shift_right(h, 13) ^ key
-    h = h * _signed(MIX_2)
+    return h * _signed(MIX_2)
+
+
+def _mix(h: Tensor) -> Tensor:
+    """The whole finaliser over int32 bits, without a key."""
+    h = _rounds(h)
     return h ^ _shift_right(h, 16)
 
 
@@ -73,7 +78,7 @@ def _to_int32(bits: Tensor) -> Tensor:
 
 def hash_bits(token_ids: Tensor, k0: Tensor, k1: Tensor) -> Tensor:
     """int32 hash bits of int32 token ids under broadcastable keys."""
-    return _mix(token_ids * _signed(GOLDEN) ^ k0, k1)
+    return _rounds(token_ids * _signed(GOLDEN) ^ k0, k1)
 
 
 def gumbel_log2(token_ids: Tensor, k0: Tensor, k1: Tensor) -> Tensor:

@@ -72,6 +72,36 @@ def test_triton_draws_what_the_torch_twin_draws(kw: dict[str, float], mask: str 
     torch.testing.assert_close(fused.logprobs, twin.logprobs, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize(
+    "kw", [{}, {"top_p": 0.6}, {"temperature": 1e-6}, {"temperature": 1e-6, "top_p": 0.6}], ids=str
+)
+def test_extreme_and_equal_logits_draw_as_the_twin_does(kw: dict[str, float]) -> None:
+    x = torch.zeros(4, PADDED)
+    x[0] = -3e38  # scaled logits underflow to -inf
+    x[1, :1000] = 40.0  # a thousand ties
+    x[2, 5], x[2, 7] = 3e38, 2e38
+    settings = RowSettings.uniform(4, seed=5, device=DEVICE, **kw)
+    bitmask = random_bitmask(6, "half", batch=4)
+    twin = sample(x.to(DEVICE), settings, bitmask=bitmask, vocab_size=VOCAB, backend="torch")
+    fused = sample(x.to(DEVICE), settings, bitmask=bitmask, vocab_size=VOCAB, backend="triton")
+    assert torch.equal(fused.status, twin.status)
+    allowed = unpack_bitmask(bitmask, VOCAB)
+    assert allowed[torch.arange(4), fused.token_ids].all()
+    assert torch.equal(fused.token_ids[1:], twin.token_ids[1:])
+
+
+@pytest.mark.parametrize("top_p", [0.5, 0.95])
+def test_top_p_keeps_the_same_winner_over_many_draws(top_p: float) -> None:
+    """Lane sums, the single pass and the narrowing passes all come into play."""
+    x = logits_of(9)[:1].expand(40, -1).contiguous()
+    settings = replace(
+        RowSettings.uniform(40, seed=1, top_p=top_p, device=DEVICE), seed=torch.arange(40, device=DEVICE)
+    )
+    twin = sample(x, settings, vocab_size=VOCAB, backend="torch")
+    fused = sample(x, settings, vocab_size=VOCAB, backend="triton")
+    assert torch.equal(fused.token_ids, twin.token_ids)
+
+
 def exact_probabilities(z: torch.Tensor, *, temperature: float, top_k: int, top_p: float, min_p: float) -> torch.Tensor:
     """The rule of `sampling`, spelled out one token at a time."""
     y = [v / temperature for v in z.tolist()]
