@@ -14,7 +14,15 @@ from typing import Any, get_args
 from offseek import _native
 from offseek._native import CancelToken, CompiledGrammar, Vocabulary
 from offseek.grammars import json_schema
-from offseek.grammars.ebnf import Dialect, RuleFinding, compile_ebnf, compile_turn, known_special_tokens
+from offseek.grammars.ebnf import (
+    Dialect,
+    RuleFinding,
+    compile_ebnf,
+    compile_turn,
+    ebnf_after_reasoning,
+    known_special_tokens,
+)
+from offseek.grammars.errors import GrammarError
 from offseek.grammars.limits import Limits
 from offseek.grammars.turn import Turn, TurnKind, TurnStage, TurnVersion
 
@@ -215,15 +223,25 @@ class GrammarCompiler:
     ) -> CompiledGrammar:
         """Compile the grammar of a whole assistant turn (see `offseek.grammars.turn`).
 
-        kind, schema: those of the recipe's output constraint; kind None constrains nothing but the markup.
-        version: spelling of the tags. stage: where the turn starts in thinking mode; None when thinking is off.
+        kind, schema: those of the recipe's output constraint, or "ebnf" and a GBNF grammar; kind None constrains
+        nothing but the markup.
+        version: spelling of the tags ("hermes": `<tool_call>` elements).
+        stage: where the turn starts in thinking mode; None when thinking is off.
         starts_in_tool_calls: the prompt ends with the opening tag of the calls.
-        special_tokens: ids of `</think>` and `｜DSML｜`; default: DeepSeek V4's.
+        special_tokens: ids of `</think>`, `｜DSML｜`, `<tool_call>` and `</tool_call>`; default: DeepSeek V4's.
 
         Raises UnsupportedSchemaError naming the tool; GrammarSyntaxError for a bad pattern; GrammarError
         when a needed special token is missing; GrammarLimitError; GrammarCancelledError.
         """
         tokens = known_special_tokens(self.vocabulary, special_tokens)
+        if kind == "ebnf":
+            plain = self.compile_ebnf(schema, special_tokens=special_tokens, cancel=cancel)
+            if stage not in ("reasoning_start", "reasoning_continuation"):
+                return plain
+            if "</think>" not in tokens:
+                raise GrammarError("the vocabulary has no </think> token, which ends the reasoning")
+            source, start = ebnf_after_reasoning(schema, tokens["</think>"])
+            return self.compile_ebnf(source, start=start, special_tokens=special_tokens, cancel=cancel)
         turn = Turn(
             kind=kind,
             schema=schema,
@@ -232,6 +250,8 @@ class GrammarCompiler:
             starts_in_tool_calls=starts_in_tool_calls,
             dsml=tokens.get("｜DSML｜"),
             think_end=tokens.get("</think>"),
+            tool_open=tokens.get("<tool_call>"),
+            tool_close=tokens.get("</tool_call>"),
         )
         return self._cached(
             ("turn", turn), lambda: compile_turn(self.vocabulary, turn, limits=self._limit_pairs, cancel=cancel)

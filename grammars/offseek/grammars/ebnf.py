@@ -78,7 +78,7 @@ def compile_turn(
     vocabulary: Vocabulary, turn: Turn, *, limits: LimitPairs, cancel: CancelToken | None
 ) -> CompiledGrammar:
     """The grammar of an assistant turn. Raises as `GrammarCompiler.compile_turn` says."""
-    for token_id in (turn.dsml, turn.think_end):
+    for token_id in (turn.dsml, turn.think_end, turn.tool_open, turn.tool_close):
         if token_id is not None and not vocabulary.is_special(token_id):
             raise GrammarError(f"token {token_id} is not a special token of the vocabulary")
     tree = _native.GrammarTree()
@@ -88,6 +88,14 @@ def compile_turn(
         raise UnsupportedSchemaError(str(e), e.pointer, e.keyword) from e
     grammar, _ = _native.compile_tree(vocabulary, tree, text="", start=START, limits=limits, cancel=cancel)
     return grammar
+
+
+def ebnf_after_reasoning(source: str, think_end: int) -> tuple[str, str]:
+    """A GBNF grammar behind free reasoning and the token that ends it: (source, start rule). `source` has a `root`."""
+    start = "offseek-turn"
+    while start in source:
+        start += "-x"
+    return f"{source}\n{start} ::= /.*/s <[{think_end}]> root\n", start
 
 
 def known_special_tokens(vocabulary: Vocabulary, given: Mapping[str, int] | None) -> Mapping[str, int]:

@@ -8,6 +8,8 @@ parameters come in any order, none twice, the required ones present. A string is
 `string="true">` and `</｜DSML｜`, any other value as JSON after `string="false">`; where a schema allows
 both, both are there.
 
+Checkpoints with a chat template of their own write calls in the Hermes syntax instead (version "hermes", see `hermes`).
+
 Takes the constraint as plain data (the kind and schema of the recipe's `OutputConstraint`), so it knows
 nothing of conversations. What a tool's `parameters` say about the object as a whole beyond properties,
 required ones and counts is refused by name; only declared properties (and required ones) are written.
@@ -23,8 +25,10 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 from urllib.parse import quote
 
-TurnKind = Literal["json", "regex", "tool_call", "tool_call_required"]
-TurnVersion = Literal["v4", "v4.1"]
+from offseek.grammars.hermes import THINK_END, hermes_answer, text_without
+
+TurnKind = Literal["json", "regex", "ebnf", "tool_call", "tool_call_required"]
+TurnVersion = Literal["v4", "v4.1", "hermes"]
 TurnStage = Literal["reasoning_start", "reasoning_continuation", "content_continuation"]
 JsonForm = Literal["value", "value_or_nothing", "raw_string"]
 
@@ -64,6 +68,8 @@ class TurnTree(Protocol):
     def seq(self, parts: Sequence[int], /) -> int: ...
     def alt(self, parts: Sequence[int], /) -> int: ...
     def repeat(self, body: int, minimum: int, maximum: int | None, /) -> int: ...
+    def minus(self, node: int, without: int, /) -> int: ...
+    def shortest(self, node: int, /) -> int: ...
     def any_order(
         self,
         items: Sequence[int],
@@ -91,12 +97,16 @@ class Markup:
 MARKUPS: Final[Mapping[str, Markup]] = {
     "v4": Markup("tool_calls", "invoke", "parameter", ""),
     "v4.1": Markup(" calls", " invoke", " parameter", "\n"),
+    "hermes": Markup("", "", "", ""),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What the turn must be. `dsml` and `think_end`: token ids; needed only where the turn uses them.
+    """What the turn must be.
+
+    dsml, think_end: token ids; needed only where the turn uses them.
+    tool_open, tool_close: ids of the Hermes tags; None where they are spelled with ordinary tokens.
 
     kind, schema: those of the recipe's output constraint; kind None leaves the answer free.
     stage: None when thinking is off; a content continuation starts in the middle of the answer.
@@ -110,18 +120,22 @@ class Turn:
     starts_in_tool_calls: bool = False
     dsml: int | None = None
     think_end: int | None = None
+    tool_open: int | None = None
+    tool_close: int | None = None
 
 
 def build_turn(turn: Turn, tree: TurnTree) -> None:
     """Put the grammar of a turn into an empty tree; its start rule is `START`. Raises TurnSourceError."""
     if turn.version not in MARKUPS:
-        raise TurnSourceError(f"version must be 'v4' or 'v4.1', not {turn.version!r}")
+        raise TurnSourceError(f"version must be 'v4', 'v4.1' or 'hermes', not {turn.version!r}")
     builder = _Builder(turn, tree)
-    body = builder.calls_only() if turn.starts_in_tool_calls else builder.answer()
+    body = builder.calls_only() if turn.starts_in_tool_calls and turn.version != "hermes" else builder.answer()
     if turn.stage in ("reasoning_start", "reasoning_continuation") and not turn.starts_in_tool_calls:
         if turn.think_end is None:
             raise TurnSourceError("the vocabulary has no </think> token, which ends the reasoning")
-        body = tree.seq([builder.any_text(), tree.special(turn.think_end), body])
+        # Hermes output is read as text, so reasoning must not spell the tag that ends it.
+        free = text_without(tree, THINK_END) if turn.version == "hermes" else builder.any_text()
+        body = tree.seq([free, tree.special(turn.think_end), body])
     rule = tree.declare(START, (0, 0))
     tree.define(rule, body)
 
@@ -145,6 +159,8 @@ class _Builder:
             return self.tree.pattern(schema)
         if kind not in ("tool_call", "tool_call_required"):
             raise TurnSourceError(f"unknown kind of constraint {kind!r}")
+        if self.turn.version == "hermes":
+            return hermes_answer(self.turn, self.tree, read_functions(schema))
         block = self.tree.seq([self.tag("\n\n<", self.markup.calls + ">\n"), self.calls_only()])
         if kind == "tool_call_required":
             return block
@@ -224,23 +240,28 @@ class Tool:
 
 def read_tools(text: str) -> list[Tool]:
     """The tools of a constraint: a JSON array of Chat Completions function tools. Raises TurnSourceError."""
+    return [_read_tool(name, parameters, pointer) for name, parameters, pointer in read_functions(text)]
+
+
+def read_functions(text: str) -> list[tuple[str, Any, str]]:
+    """(name, parameters, JSON pointer to them) of the tools of a constraint. Raises TurnSourceError."""
     try:
         declared = json.loads(text)
     except (ValueError, RecursionError) as e:
         raise TurnSourceError(f"the tools are not JSON: {e}") from e
     if not isinstance(declared, list) or not declared:
         raise TurnSourceError("the tools are a JSON array of at least one tool")
-    tools: list[Tool] = []
+    found: dict[str, tuple[str, Any, str]] = {}
     for i, entry in enumerate(declared):
         function = entry.get("function") if isinstance(entry, dict) else None
         if not isinstance(function, dict) or not isinstance(function.get("name"), str):
             raise TurnSourceError("a tool is an object with a function that has a name", pointer=f"#/{i}")
         name = function["name"]
-        if any(t.name == name for t in tools):
+        if name in found:
             raise TurnSourceError("two tools have this name", tool=name, pointer=f"#/{i}/function/name")
         parameters = function.get("parameters")
-        tools.append(_read_tool(name, {} if parameters is None else parameters, f"#/{i}/function/parameters"))
-    return tools
+        found[name] = (name, {} if parameters is None else parameters, f"#/{i}/function/parameters")
+    return list(found.values())
 
 
 def _read_tool(name: str, schema: Any, pointer: str) -> Tool:

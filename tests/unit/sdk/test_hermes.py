@@ -80,6 +80,7 @@ def test_reasoning_comes_before_content_and_calls(step: int) -> None:
         "no call",
         "<｜DSML｜tool_calls> is only text here </｜DSML｜invoke>",
         "<tool_call>\nnot json\n</tool_call>",
+        "So:\n\n<tool_call>\nnot json\n</tool_call>\n\nand on",
         '<tool_call>\n{"name": 5}\n</tool_call>',
         '<tool_call>\n{"name": "f", "arguments": {"cut',
     ],

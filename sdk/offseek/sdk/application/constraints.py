@@ -17,9 +17,12 @@ from offseek.sdk.schema import close_objects
 
 
 def constraint_of(
-    protocol: Protocol, converted: recipe.ConversationRequest, extensions: Extensions
+    protocol: Protocol, converted: recipe.ConversationRequest, extensions: Extensions, *, demanded: str | None = None
 ) -> Constraint | None:
-    """The constraint of a converted request, None for free text."""
+    """The constraint of a converted request, None for free text.
+
+    demanded: a tool call that the conversion does not tell: "" for any tool, or a name.
+    """
     if extensions.ebnf is not None:
         return Constraint(kind="ebnf", pattern=extensions.ebnf)
     wanted = converted.inference_options.output_constraint
@@ -29,7 +32,10 @@ def constraint_of(
         return Constraint(kind="regex", pattern=wanted.schema)
     if wanted.kind in ("tool_call", "tool_call_required"):
         tools = [_original(tool, protocol, extensions) for tool in converted.conversation.tools]
-        return Constraint(kind="tools", tools=tools, required=wanted.kind == "tool_call_required")
+        if demanded:
+            tools = [tool for tool in tools if tool.name == demanded]
+        required = demanded is not None or wanted.kind == "tool_call_required"
+        return Constraint(kind="tools", tools=tools, required=required)
     if converted.conversation.response_format == "json_object":
         return Constraint(kind="json")
     schema, strict = _format_schema(protocol, extensions)

@@ -17,6 +17,7 @@ from offseek.sdk.application.constraints import constraint_of
 from offseek.sdk.application.errors import ApiError, from_exception, from_value_error
 from offseek.sdk.application.extensions import has_images, split_body
 from offseek.sdk.application.protocols import Protocol
+from offseek.sdk.application.tool_choice import convert
 from offseek.sdk.dialects.base import Reader
 from offseek.sdk.model import ChatModel
 
@@ -122,8 +123,14 @@ def open_turn(protocol: Protocol, body: bytes, models: dict[str, ChatModel], res
         raise ApiError(400, f"This model does not support image (model {requested})")
     try:
         options = model.conversion_options(requested)
-        converted: recipe.ConversationRequest = parsed.convert(options)
-        constraint = constraint_of(protocol, converted, extensions)
+        converted, demanded = convert(
+            protocol,
+            parsed,
+            extensions.document,
+            options,
+            calls_after_reasoning=model.dialect.calls_after_reasoning,
+        )
+        constraint = constraint_of(protocol, converted, extensions, demanded=demanded)
         prepared = model.dialect.prepare(converted, constraint)
         num_prompt = len(prepared.prompt_token_ids)
         max_tokens = converted.resolve_max_tokens(num_prompt, model.engine.context_length)

@@ -40,7 +40,6 @@ class Constraint:
     pattern: str = ""
     tools: Sequence[Any] = ()  # recipe.ToolDefinition, parameters as they were sent
     required: bool = False
-    parallel: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +69,11 @@ class Dialect(Protocol):
     @property
     def model_version(self) -> recipe.ModelVersion:
         """The version whose conversion rules apply."""
+        ...
+
+    @property
+    def calls_after_reasoning(self) -> bool:
+        """Whether a tool call may be demanded together with thinking; officially it may not."""
         ...
 
     def shows_images(self, protocol: str) -> bool:

@@ -10,104 +10,172 @@ from __future__ import annotations
 import codecs
 import json
 import secrets
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from typing import Any
 
 from offseek import recipe
 from offseek.engine.request import RequestOutput
 
-if TYPE_CHECKING:
-    from offseek.grammars import CompiledGrammar, GrammarCompiler
-
-OPEN, _CLOSE, _THINK_END = "<tool_call>", "</tool_call>", "</think>"
+OPEN, _CLOSE, _THINK_END = b"<tool_call>", b"</tool_call>", b"</think>"
 
 
 class HermesReader:
-    """Engine outputs → text chunks with the recipe's markup. One per request.
+    """Engine outputs → inference chunks with the recipe's markup. One per request.
 
     A call that is not valid JSON of the expected shape is passed on as text: odd model output is data.
+
+    recipe_tokenizer: given when log probabilities are wanted. Content and reasoning then go on as tokens; a token that
+    lies half in a tag goes on as text, and the tokens of calls have no log probabilities, as in the V4 syntax.
+    masked: pass on the log probabilities after the grammar's mask.
     """
 
-    def __init__(self, tokenizer: Any, *, starts_in_reasoning: bool, starts_in_call: bool = False) -> None:
-        self.tokenizer: recipe.Tokenizer | None = None  # text chunks need none
+    def __init__(
+        self,
+        tokenizer: Any,
+        *,
+        starts_in_reasoning: bool,
+        starts_in_call: bool = False,
+        recipe_tokenizer: recipe.Tokenizer | None = None,
+        masked: bool = False,
+    ) -> None:
+        self.tokenizer = recipe_tokenizer  # text chunks need none
         self._tokens = tokenizer
+        self._masked = masked
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         nonce = secrets.token_hex(8)
         self.dsml, self.think_end = f"\ue000{nonce}\ue001", f"\ue002{nonce}\ue003"
         self.special_tokens = recipe.SpecialTokens(dsml=self.dsml, thinking_end=self.think_end)
-        # Not yet passed on. A required call is opened by the prompt and ends with the output.
-        self._text = OPEN if starts_in_call else ""
+        # Bytes not yet passed on, and the tokens they came from as (id, log probabilities, number of bytes).
+        # A required call is opened by the prompt and ends with the output.
+        self._pending = OPEN if starts_in_call else b""
+        self._sources: deque[tuple[int, Any, int]] = deque()
+        self._num_injected = len(self._pending)
         self._starts_in_call = starts_in_call
         self._reasoning = starts_in_reasoning
         self._in_calls = False
+        self._chunks: list[recipe.InferenceChunk] = []
+        self._text, self._num_tokens = "", 0  # of the chunk that is being put together
 
     def read(self, output: RequestOutput) -> list[recipe.InferenceChunk]:
-        data = b"".join(map(self._tokens.token_bytes, output.token_ids))
-        self._text += self._decoder.decode(data, output.finish_reason is not None)
-        text = self._advance(final=output.finish_reason is not None)
-        if not text and not output.token_ids:
-            return []
-        return [recipe.InferenceChunk.text(text, len(output.token_ids))]
+        final = output.finish_reason is not None
+        for place, token in enumerate(output.token_ids):
+            data = self._tokens.token_bytes(token)
+            self._pending += data
+            entry = output.logprobs[place] if place < len(output.logprobs) else None
+            self._sources.append((token, entry, len(data)))
+        self._advance(final=final)
+        if final:
+            self._text += self._decoder.decode(b"", True)
+            self._num_tokens += len(self._sources)
+            self._sources.clear()
+        self._flush()
+        chunks, self._chunks = self._chunks, []
+        return chunks
 
-    def _advance(self, *, final: bool) -> str:
-        """Take as much of the pending text as is decided and return it rewritten."""
-        out: list[str] = []
+    def _flush(self) -> None:
+        if self._text or self._num_tokens:
+            self._chunks.append(recipe.InferenceChunk.text(self._text, self._num_tokens))
+        self._text, self._num_tokens = "", 0
+
+    def _drop(self, size: int) -> bytes:
+        """Take bytes from the front that are not passed on; their tokens count with the chunk being put together."""
+        data, self._pending = self._pending[:size], self._pending[size:]
+        skipped = min(size, self._num_injected)
+        self._num_injected -= skipped
+        size -= skipped
+        while size and self._sources:
+            token, _, left = self._sources.popleft()
+            if left > size:
+                self._sources.appendleft((token, None, left - size))
+                break
+            size -= left
+            self._num_tokens += 1
+        return data
+
+    def _pass(self, size: int) -> None:
+        """Pass bytes from the front on: as tokens where log probabilities are wanted, else as text."""
+        if self.tokenizer is None:
+            self._text += self._decoder.decode(self._drop(size))
+            return
+        while size:
+            if not self._sources or self._num_injected:  # what the prompt opened
+                self._text += self._decoder.decode(self._drop(size))
+                return
+            token, entry, left = self._sources[0]
+            if entry is None or left > size:
+                part = min(left, size)
+                self._text += self._decoder.decode(self._drop(part))
+                size -= part
+                continue
+            self._flush()
+            self._sources.popleft()
+            self._pending = self._pending[left:]
+            size -= left
+            logprob = (entry.masked, list(entry.top_masked)) if self._masked else (entry.raw, list(entry.top_raw))
+            self._chunks.append(recipe.InferenceChunk.tokens([token], [logprob]))
+
+    def _advance(self, *, final: bool) -> None:
+        """Pass on as much of the pending bytes as is decided, calls rewritten."""
         while True:
             if self._reasoning:
-                before, found, after = self._text.partition(_THINK_END)
-                if found:
-                    out += [before, self.think_end]
-                    self._text, self._reasoning = after, False
-                    continue
-                self._release(out, _THINK_END, final)
+                at = self._pending.find(_THINK_END)
+                if at < 0:
+                    self._release(_THINK_END, final)
+                    break
+                self._pass(at)
+                self._drop(len(_THINK_END))
+                self._text += self.think_end
+                self._reasoning = False
+                continue
+            at = self._pending.find(OPEN)
+            if at < 0:
+                self._release(OPEN, final)
                 break
-            before, found, after = self._text.partition(OPEN)
-            if not found:
-                self._release(out, OPEN, final)
+            end = self._pending.find(_CLOSE, at)
+            if end < 0 and not final:
+                self._pass(0 if self._in_calls else len(self._pending[:at].rstrip(b"\n")))
                 break
-            call, closed, rest = after.partition(_CLOSE)
-            if not closed and not final:
-                if before and not self._in_calls:
-                    out.append(before.rstrip("\n"))
-                self._text = found + after
-                break
-            markup = self._markup(call) if closed or self._starts_in_call else None
-            if before and not self._in_calls:
-                out.append(before.rstrip("\n") if markup else before)
+            call = self._pending[at + len(OPEN) : end if end >= 0 else None]
+            size = len(OPEN) + len(call) + (len(_CLOSE) if end >= 0 else 0)
+            markup = self._markup(call) if end >= 0 or self._starts_in_call else None
+            self._before(at, followed_by_call=markup is not None)
             if markup is not None:
                 if not self._in_calls:
-                    out.append(f"\n\n<{self.dsml}tool_calls>\n")
+                    self._text += f"\n\n<{self.dsml}tool_calls>\n"
                     self._in_calls = True
-                out.append(markup)
-                self._text = rest
-                continue
-            if (
-                self._in_calls
-            ):  # nothing can follow calls as text: a broken call after good ones is lost, as in the recipe
-                self._text = rest
-                continue
-            out.append(found + call + closed)
-            self._text = rest
+                self._drop(size)
+                self._text += markup
+            elif self._in_calls:  # nothing can follow calls as text: a broken one is lost, as in the recipe
+                self._drop(size)
+            else:
+                self._pass(size)
         if final and self._in_calls:
-            out.append(f"</{self.dsml}tool_calls>")
-        return "".join(out)
+            self._text += f"</{self.dsml}tool_calls>"
 
-    def _release(self, out: list[str], marker: str, final: bool) -> None:
-        """Pass the pending text on, but for an end that may be the start of `marker` (and its line feeds)."""
-        keep = 0 if final else _partial_suffix(self._text, marker)
-        cut = len(self._text) - keep
+    def _before(self, size: int, *, followed_by_call: bool) -> None:
+        """Pass on the text before a tag, without the line feeds that lead to a call."""
+        if self._in_calls:
+            self._drop(size)
+            return
+        kept = len(self._pending[:size].rstrip(b"\n")) if followed_by_call else size
+        self._pass(kept)
+        self._drop(size - kept)
+
+    def _release(self, marker: bytes, final: bool) -> None:
+        """Pass the pending bytes on, but for an end that may be the start of `marker` (and its line feeds)."""
+        cut = len(self._pending) - (0 if final else _partial_suffix(self._pending, marker))
         if not final:
-            while cut and self._text[cut - 1] == "\n":
-                cut -= 1
-        if not self._in_calls:
-            out.append(self._text[:cut])
-        self._text = self._text[cut:]
+            cut = len(self._pending[:cut].rstrip(b"\n"))
+        if self._in_calls:
+            self._drop(cut)
+        else:
+            self._pass(cut)
 
-    def _markup(self, call: str) -> str | None:
+    def _markup(self, call: bytes) -> str | None:
         try:
             value = json.loads(call)
             name, arguments = value["name"], value.get("arguments", {})
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # UnicodeDecodeError is a ValueError
             return None
         if not isinstance(name, str) or not isinstance(arguments, dict) or '"' in name:
             return None
@@ -121,25 +189,9 @@ class HermesReader:
         return "\n".join(lines)
 
 
-def _partial_suffix(text: str, marker: str) -> int:
-    """Length of the longest end of `text` that begins `marker`."""
-    for size in range(min(len(marker) - 1, len(text)), 0, -1):
-        if marker.startswith(text[-size:]):
+def _partial_suffix(data: bytes, marker: bytes) -> int:
+    """Length of the longest end of `data` that begins `marker`."""
+    for size in range(min(len(marker) - 1, len(data)), 0, -1):
+        if marker.startswith(data[-size:]):
             return size
     return 0
-
-
-def hermes_grammar(compiler: GrammarCompiler, tools: Sequence[recipe.ToolDefinition]) -> CompiledGrammar:
-    """A grammar for the JSON of exactly one call of one of the tools; the prompt has opened the call."""
-    calls = [
-        {
-            "type": "object",
-            "properties": {"name": {"const": tool.name}, "arguments": tool.parameters or {"type": "object"}},
-            "required": ["name", "arguments"],
-            "additionalProperties": False,
-        }
-        for tool in tools
-    ]
-    return compiler.compile_json_schema(
-        {"anyOf": calls}, whitespace="spaced", numbers="canonical", property_order="schema"
-    )

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 from offseek import recipe
 from offseek.recipe.checkpoint import TemplatePromptEncoding
 from offseek.sdk.dialects.base import Constraint, Prepared, TokenReader, UnsupportedConversationError
-from offseek.sdk.dialects.hermes import OPEN, HermesReader, hermes_grammar
+from offseek.sdk.dialects.hermes import OPEN, HermesReader
 from offseek.sdk.dialects.v4 import turn_constraint
 from offseek.sdk.prompts import Turn
 
 if TYPE_CHECKING:
     from offseek.grammars import CompiledGrammar, GrammarCompiler
 
+_TAGS = ("</think>", "<tool_call>", "</tool_call>")
 _FORMAT = "\n\n## Response Format:\n\nYou MUST strictly adhere to the following schema to reply:\n"
 
 
@@ -53,6 +54,10 @@ class TemplateDialect:
     def model_version(self) -> recipe.ModelVersion:
         """The version whose conversion rules apply; those of V4 Pro leave sampling settings as requested."""
         return recipe.ModelVersion.DeepseekV4Pro
+
+    @property
+    def calls_after_reasoning(self) -> bool:
+        return True
 
     def shows_images(self, protocol: str) -> bool:
         return False
@@ -92,17 +97,20 @@ class TemplateDialect:
         parsing = request.parsing_options
         inference = request.inference_options
         if tools:
-            if inference.logprobs:
-                self._cannot("logprobs together with tools")
-            required = constraint is not None and constraint.required
-            if required:
-                ids += self.tokenizer.encode(OPEN + "\n")
-            reader = HermesReader(self.tokenizer, starts_in_reasoning=thinking, starts_in_call=required)
+            opened = constraint is not None and constraint.required and not thinking
+            if opened:
+                ids += self.tokenizer.encode(OPEN.decode() + "\n")
+            reader = HermesReader(
+                self.tokenizer,
+                starts_in_reasoning=thinking,
+                starts_in_call=opened,
+                recipe_tokenizer=self.recipe_tokenizer if inference.logprobs else None,
+                masked=constraint is not None,
+            )
             parsing.starts_in_tool_calls = False
             parsing.special_tokens = reader.special_tokens
-            return Prepared(
-                prompt_token_ids=ids, grammar=self._tool_grammar(constraint, thinking), parsing=parsing, reader=reader
-            )
+            grammar = self._grammar(constraint, thinking, starts_in_tool_calls=opened)
+            return Prepared(prompt_token_ids=ids, grammar=grammar, parsing=parsing, reader=reader)
         token_reader = TokenReader(self.recipe_tokenizer, logprobs=inference.logprobs, masked=constraint is not None)
         return Prepared(
             prompt_token_ids=ids, grammar=self._grammar(constraint, thinking), parsing=parsing, reader=token_reader
@@ -152,36 +160,27 @@ class TemplateDialect:
 
     # --- constraints
 
-    def _grammar(self, constraint: Constraint | None, thinking: bool) -> CompiledGrammar | None:
+    def _grammar(
+        self, constraint: Constraint | None, thinking: bool, *, starts_in_tool_calls: bool = False
+    ) -> CompiledGrammar | None:
+        """The grammar of the whole turn: reasoning is free up to the tag that ends it, then the constraint holds."""
         if constraint is None:
             return None
-        if thinking:  # reasoning is free up to the tag that ends it, then the constraint holds
-            if constraint.kind == "ebnf":
-                self._cannot("an ebnf constraint together with thinking")
-            kind, schema = turn_constraint(constraint)
-            tags = {"</think>": self.recipe_tokenizer.added_tokens["</think>"]}
-            return self.compiler.compile_turn(kind, schema, stage="reasoning_start", special_tokens=tags)
-        match constraint.kind:
-            case "json":
-                return self._json({"type": "object"})
-            case "json_schema":
-                return self._json(constraint.schema)
-            case "regex":
-                return self.compiler.compile_regex(constraint.pattern)
-            case _:
-                return self.compiler.compile_ebnf(constraint.pattern)
-
-    def _json(self, schema: Any) -> CompiledGrammar:
-        return self.compiler.compile_json_schema(
-            schema, whitespace="spaced", numbers="canonical", property_order="schema"
+        if constraint.kind in ("json", "json_schema") and not thinking:
+            schema = {"type": "object"} if constraint.kind == "json" else constraint.schema
+            return self.compiler.compile_json_schema(
+                schema, whitespace="spaced", numbers="canonical", property_order="schema"
+            )
+        kind, source = turn_constraint(constraint)
+        added = self.recipe_tokenizer.added_tokens
+        return self.compiler.compile_turn(
+            kind,
+            source,
+            version="hermes" if constraint.kind == "tools" else "v4",
+            stage="reasoning_start" if thinking else None,
+            starts_in_tool_calls=starts_in_tool_calls,
+            special_tokens={tag: added[tag] for tag in _TAGS if tag in added},
         )
-
-    def _tool_grammar(self, constraint: Constraint | None, thinking: bool) -> CompiledGrammar | None:
-        if constraint is None or not constraint.required:
-            return None  # free text until the model opens a call; what it then writes is checked when read
-        if thinking:
-            self._cannot("a required tool call together with thinking")
-        return hermes_grammar(self.compiler, constraint.tools)
 
 
 def _format_text(conversation: recipe.Conversation) -> str:

@@ -29,6 +29,10 @@ class V4Dialect:
     def model_version(self) -> recipe.ModelVersion:
         return recipe.ModelVersion.DeepseekV41Flash if self.v41 else recipe.ModelVersion.DeepseekV4Pro
 
+    @property
+    def calls_after_reasoning(self) -> bool:
+        return False
+
     def shows_images(self, protocol: str) -> bool:
         """V4 writes a placeholder for images, except in chat, where the official API refuses them."""
         return not self.v41 and protocol != "chat"
@@ -75,10 +79,6 @@ class V4Dialect:
             return None
         parsing = request.parsing_options
         stage = _stage(parsing.thinking_initial_stage)
-        if constraint.kind == "ebnf":
-            if stage in ("reasoning_start", "reasoning_continuation"):
-                raise UnsupportedConversationError(self.name, "an ebnf constraint together with thinking")
-            return self.compiler.compile_ebnf(constraint.pattern)
         kind, schema = turn_constraint(constraint)
         return self.compiler.compile_turn(
             kind,
@@ -100,14 +100,14 @@ def _stage(stage: recipe.ThinkingInitialStage | None) -> TurnStage | None:
 
 
 def turn_constraint(constraint: Constraint) -> tuple[TurnKind, str]:
-    """Kind and source as the recipe's output constraint spells them, from the schemas as they were sent."""
+    """Kind and source as `compile_turn` takes them, from the schemas as they were sent."""
     match constraint.kind:
         case "json":
             return "json", ""
         case "json_schema":
             return "json", json.dumps(constraint.schema, ensure_ascii=False)
-        case "regex":
-            return "regex", constraint.pattern
+        case "regex" | "ebnf" as kind:
+            return kind, constraint.pattern
         case _:
             tools = [
                 {"type": "function", "function": {"name": tool.name, "parameters": tool.parameters or {}}}
