@@ -1158,6 +1158,13 @@ def fill_bitmask_batch(matchers: Sequence[Matcher], out: Any, *, threads: int = 
     threads: worker threads that share the rows. Raises MatcherError when a matcher occurs twice.
     """
 
+def accept_token_batch(matchers: Sequence[Matcher], token_ids: Sequence[int]) -> list[int]:
+    """Accept one token per matcher in one call, without the interpreter lock.
+
+    Returns for each: 0 = refused, 1 = accepted, 2 = accepted and the text must end here, -1 = the matcher failed, which
+    harms no other (its own methods raise its error). Raises ValueError when the lengths differ.
+    """
+
 def grammar_limits() -> list[tuple[str, int]]:
     """Names and default values of all limits."""
 

@@ -23,6 +23,8 @@ class EngineConfig:
     forced_tokens: append tokens that the grammar leaves no choice about without a decoding step each.
     speculative_tokens: most prompt-lookup draft tokens per step and sequence; 0 = off.
     deterministic: batch-invariant numerics: the same request gives the same bits in any batch.
+    async_scheduling: launch each pass before the tokens of the one before it are read, so that the host's work and the
+        bitmasks cost no device time; results do not change. None: on CUDA without speculative_tokens.
     num_threads: CPU threads of torch and of the native kernels; None: torch's current setting.
     """
 
@@ -35,6 +37,7 @@ class EngineConfig:
     forced_tokens: bool = True
     speculative_tokens: int = 0
     deterministic: bool = False
+    async_scheduling: bool | None = None
     num_threads: int | None = None
 
     def __post_init__(self) -> None:
@@ -47,6 +50,11 @@ class EngineConfig:
         if self.speculative_tokens < 0:
             raise ConfigError(
                 f"speculative_tokens is {self.speculative_tokens} but must not be negative", field="speculative_tokens"
+            )
+        if self.async_scheduling and self.speculative_tokens:
+            raise ConfigError(
+                "async_scheduling cannot be combined with speculative_tokens: drafts need the tokens before them",
+                field="async_scheduling",
             )
         if self.max_num_sequences and self.max_batch_tokens and self.max_batch_tokens < self.max_num_sequences:
             raise ConfigError(

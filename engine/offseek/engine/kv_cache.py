@@ -74,11 +74,22 @@ class BlockPool:
             blocks.append(block)
         return blocks
 
-    def publish(self, block: int, digest: bytes) -> None:
-        """Make a full, computed block findable under the digest of the tokens up to its end."""
-        if self._reuse and digest not in self._block_of and block not in self._digest_of:
-            self._block_of[digest] = block
-            self._digest_of[block] = digest
+    def publish(self, block: int, digest: bytes) -> bool:
+        """Make a full block findable under the digest of the tokens up to its end; False if another one is already."""
+        if not self._reuse or digest in self._block_of or block in self._digest_of:
+            return False
+        self._block_of[digest] = block
+        self._digest_of[block] = digest
+        return True
+
+    def unpublish(self, block: int) -> None:
+        """Forget what a block holds: it was never computed."""
+        digest = self._digest_of.pop(block, None)
+        if digest is not None:
+            del self._block_of[digest]
+            if block in self._idle:
+                del self._idle[block]
+                self._unused.append(block)
 
     def release(self, blocks: Seq[int]) -> None:
         """Let go of blocks. Later blocks of a sequence become evictable before earlier ones."""

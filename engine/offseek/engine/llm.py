@@ -1,14 +1,15 @@
 """The local engine: requests in, token ids out, many at a time.
 
-`step` is the loop: schedule chunks, start filling bitmasks in the background, run the model, sample, hand every new
-token to its request. One `LocalEngine` belongs to one thread.
+`step` is the loop: schedule chunks and launch the model on them, fill bitmasks meanwhile, sample, hand every new token
+to its request. With asynchronous scheduling a pass is launched before the tokens of the one before it are read, so that
+the device never waits for the host. One `LocalEngine` belongs to one thread.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ from .errors import ConfigError, OutOfDeviceMemoryError
 from .kv_cache import BlockPool
 from .model_runner import ModelRunner
 from .request import FinishReason, GenerationRequest, RequestOutput
-from .sampler import LogitsRow, RowResult, Sampler, has_penalty, token_logprobs
+from .sampler import Draw, LogitsRow, RowResult, Sampler, has_penalty, token_logprobs
 from .scheduler import ScheduledChunk, Scheduler
 from .sequence import Sequence
 from .speculative import propose_drafts
@@ -46,6 +47,23 @@ class EngineStats:
     sample_s: float = 0.0
     mask_fill_s: float = 0.0  # spent filling bitmasks, mostly hidden behind the forward pass
     mask_wait_s: float = 0.0  # the part of it that a step had to wait for
+
+
+@dataclass(slots=True, eq=False)
+class Pass:
+    """A forward pass on its way: launched, then sampled from, then its tokens taken, chunk by chunk."""
+
+    chunks: list[ScheduledChunk]
+    logits: Tensor | None = None
+    rows: list[list[LogitsRow]] | None = None  # of each chunk
+    masks: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 1), np.int32))
+    job: MaskJob | None = None
+    scored: Tensor | None = None  # the logits as they were before penalties
+    draw: Draw | None = None
+    results: list[RowResult] | None = None
+    accepted: dict[int, int] = field(default_factory=dict)  # by index of the row
+    num_taken: int = 0
+    num_rows_taken: int = 0
 
 
 class LocalEngine:
@@ -82,7 +100,14 @@ class LocalEngine:
         self._masks = MaskFiller(num_threads=mask_threads)
         self._mask_buffer: NDArray[np.int32] = np.zeros((0, 1), np.int32)
         self._sequences: dict[str, Sequence] = {}
-        self._finished: list[RequestOutput] = []
+        self._finished: list[RequestOutput] = []  # outputs for the next `step` to return
+        self._launched: Pass | None = None  # computed, to be sampled from
+        self._sampled: Pass | None = None  # tokens to be taken
+        overlap = config.async_scheduling
+        if overlap is None:
+            overlap = runner.device.type == "cuda" and not config.speculative_tokens
+        self._overlapped = overlap
+        self._copy_stream: torch.cuda.Stream | None = None
 
     @property
     def context_length(self) -> int:
@@ -114,6 +139,9 @@ class LocalEngine:
             (secrets.randbits(64) if seed is None else seed) % 2**64,
             stop=StopChecker(request.sampling.stop),
             grammar=grammar,
+            end_ids=frozenset(request.sampling.stop_token_ids).union(
+                () if request.sampling.ignore_eos and grammar is None else self.eos_token_ids
+            ),
         )
         self._sequences[request.request_id] = sequence
         self._scheduler.waiting.append(sequence)
@@ -129,7 +157,7 @@ class LocalEngine:
             self._finished.append(self._finish(sequence, "cancelled"))
 
     def has_work(self) -> bool:
-        return bool(self._finished) or self._scheduler.has_work()
+        return bool(self._finished or self._launched or self._sampled) or self._scheduler.has_work()
 
     def close(self) -> None:
         """End the background thread. The engine cannot be used afterwards."""
@@ -140,42 +168,85 @@ class LocalEngine:
         """Advance every scheduled request; return what is new for each.
 
         Raises OutOfDeviceMemoryError when not even one sequence fits; every other failure is one request's and comes
-        as its output.
+        as its output. After any exception, Ctrl-C included, the next call goes on where this one stopped.
         """
+        if self._launched is None:
+            self._launch()
+        if self._overlapped:
+            self._collect()  # the pass before, while the device works on this one
+        if self._launched is not None:
+            self._sample(self._launched)
+        if not self._overlapped:
+            self._collect()
         outputs, self._finished = self._finished, []
+        return outputs
+
+    def _launch(self) -> None:
+        """Schedule a pass and start it. With a pass not read yet, tokens of it are taken from the device."""
         if self.config.speculative_tokens:
             for sequence in self._scheduler.running:
                 propose_drafts(sequence, self.config.speculative_tokens, self.eos_token_ids)
         chunks = self._scheduler.schedule()
         if not chunks:
-            return outputs
-        batch = self._runner.prepare(chunks)
-        job: MaskJob | None = None
+            return
+        work = Pass(chunks)
         try:
-            # A GPU works on the launched pass while the rest is prepared; on a CPU the pass blocks, so a thread that
-            # fills slow masks has to be started before it.
-            logits = self._runner.forward(batch) if self._runner.device.type == "cuda" else None
-            rows, requests, num_masks = self._plan_rows(chunks)
-            masks = self._mask_rows(num_masks)
-            job = self._masks.start(requests, masks) if requests else None
-            if logits is None:
-                logits = self._runner.forward(batch)
-            scored = logits
-            if any(has_penalty(c.sequence.sampling) and c.sequence.sampling.logprobs is not None for c in chunks):
-                scored = logits.clone()  # the sampler applies penalties in place
-            results = self._sample(logits, rows, masks, job)
-        except BaseException as error:  # Ctrl-C too: nothing has changed yet, so the step can be repeated
-            if job is not None:
-                job.wait()
+            # On a CPU the pass blocks, so a thread that fills slow masks has to be started before it.
+            if self._runner.device.type == "cpu" and not self._overlapped:
+                self._start_masks(work)
+            work.logits = self._runner.forward(self._runner.prepare(chunks))
+        except BaseException as error:  # Ctrl-C too: the pass did not happen, so it can be scheduled again
+            if work.job is not None:
+                work.job.wait()
+            self._scheduler.abort()
             if not isinstance(error, torch.OutOfMemoryError):
-                self._finished = outputs
                 raise
             self._shrink(error)
-            return outputs
-        failed = {id(requests[i].state): e for i, e in job.failed.items()} if job is not None else {}
-        outputs += self._collect(chunks, rows, results, scored, masks, failed)
-        self._update_stats()
-        return outputs
+            return
+        for chunk in chunks:
+            sequence = chunk.sequence
+            sequence.num_computed += chunk.num_tokens - (len(sequence.drafts) if chunk.reaches_end else 0)
+        self._launched = work
+
+    def _start_masks(self, work: Pass) -> None:
+        """Plan the rows to sample from and begin filling their bitmasks. Every token before them must be known."""
+        work.rows, requests, num_masks = self._plan_rows(work.chunks)
+        work.masks = self._mask_rows(num_masks)
+        work.job = self._masks.start(requests, work.masks) if requests else None
+
+    def _sample(self, work: Pass) -> None:
+        """Start sampling from a launched pass, whose bitmasks are filled while the device still computes it."""
+        if work.rows is None:
+            self._start_masks(work)
+        assert work.rows is not None
+        assert work.logits is not None
+        if work.job is not None:
+            work.job.wait()
+        wants_logprobs = any(c.sequence.sampling.logprobs is not None for c in work.chunks)
+        try:
+            work.scored = work.logits
+            if wants_logprobs and (self._overlapped or any(has_penalty(c.sequence.sampling) for c in work.chunks)):
+                # The sampler applies penalties in place, and the next pass may be written over this one's logits.
+                work.scored = work.logits.clone()
+            work.draw = self._sampler.launch(
+                work.logits, [row for own in work.rows for row in own], self._place_masks(work.masks)
+            )
+            if self._overlapped:
+                self._runner.carry_tokens(work.draw.token_ids)
+        except torch.OutOfMemoryError as error:
+            self._launched = None
+            for chunk in work.chunks:
+                if chunk.sequence.is_running:
+                    drafts = len(chunk.sequence.drafts) if chunk.reaches_end else 0
+                    chunk.sequence.num_computed -= chunk.num_tokens - drafts
+            self._shrink(error)
+            return
+        at = 0
+        for own in work.rows:
+            if own and own[0].position == len(own[0].sequence.tokens) and not own[0].sequence.is_finished:
+                own[0].sequence.in_flight, own[0].sequence.carry_row = 1, at
+            at += len(own)
+        self._sampled, self._launched = work, None
 
     def _mask_rows(self, count: int) -> NDArray[np.int32]:
         """Rows for this step's bitmasks, in memory that the device can copy from by itself. Every word gets written."""
@@ -185,8 +256,28 @@ class LocalEngine:
             self._mask_buffer = torch.zeros(shape, dtype=torch.int32, pin_memory=on_gpu).numpy()
         return self._mask_buffer[:count]
 
+    def _place_masks(self, masks: NDArray[np.int32]) -> Tensor | None:
+        """Bitmasks on the device, copied beside the pass that it still computes."""
+        if not len(masks):
+            return None
+        host = torch.from_numpy(masks)
+        if self._runner.device.type != "cuda":
+            return host
+        if self._copy_stream is None:
+            self._copy_stream = torch.cuda.Stream(self._runner.device)  # type: ignore[no-untyped-call]
+        with torch.cuda.stream(self._copy_stream):
+            placed = host.to(self._runner.device, non_blocking=True)
+        current = torch.cuda.current_stream(self._runner.device)
+        current.wait_stream(self._copy_stream)
+        placed.record_stream(current)
+        return placed
+
     def _plan_rows(self, chunks: Seq[ScheduledChunk]) -> tuple[list[list[LogitsRow]], list[MaskRequest], int]:
-        """Rows to sample from for each chunk, and the bitmask rows they need."""
+        """Rows to sample from for each chunk, and the bitmask rows they need.
+
+        A row that turns out not to be the end of its sequence (the sequence ended, or the grammar forced more tokens,
+        since the pass was launched) is sampled without a mask and not looked at.
+        """
         rows: list[list[LogitsRow]] = []
         requests: list[MaskRequest] = []
         num_masks = 0
@@ -195,86 +286,97 @@ class LocalEngine:
             if not chunk.reaches_end:
                 rows.append([])
                 continue
+            at = len(sequence.tokens)
+            if sequence.is_finished or chunk.end != at:
+                rows.append([LogitsRow(sequence, chunk.end, -1)])
+                continue
             count = 1 + len(sequence.drafts)
             first = -1
             if sequence.grammar is not None:
                 first = num_masks
                 num_masks += count
                 requests.append(MaskRequest(sequence.grammar, first, tuple(sequence.drafts)))
-            at = len(sequence.tokens)
-            rows.append([LogitsRow(sequence, at + j, first + j if first >= 0 else -1) for j in range(count)])
+            if count == 1:
+                rows.append([LogitsRow(sequence, at, first)])
+            else:
+                rows.append([LogitsRow(sequence, at + j, first + j if first >= 0 else -1) for j in range(count)])
         return rows, requests, num_masks
 
-    def _sample(
-        self,
-        logits: Tensor,
-        rows: Seq[Seq[LogitsRow]],
-        masks: NDArray[np.int32],
-        job: MaskJob | None,
-    ) -> list[RowResult]:
-        if job is not None:
-            job.wait()
-        if not len(logits):
-            return []
-        bitmask = torch.from_numpy(masks).to(self._runner.device, non_blocking=True) if len(masks) else None
-        return self._sampler.sample(logits, [row for own in rows for row in own], bitmask)
-
-    def _collect(
-        self,
-        chunks: Seq[ScheduledChunk],
-        rows: Seq[Seq[LogitsRow]],
-        results: list[RowResult],
-        logits: Tensor,
-        masks: NDArray[np.int32],
-        failed: dict[int, Exception],
-    ) -> list[RequestOutput]:
-        """Hand the sampled tokens to their sequences and say what is new."""
-        outputs: list[RequestOutput] = []
-        at = 0
-        for chunk, own in zip(chunks, rows, strict=True):
-            sequence, first = chunk.sequence, at
-            at += len(own)
-            drafts, sequence.drafts = sequence.drafts, []
-            sequence.num_computed += chunk.num_tokens - (len(drafts) if chunk.reaches_end else 0)
-            sequence.publish_full_blocks(self._pool)
-            if not chunk.reaches_end:
+    def _collect(self) -> None:
+        """Read the sampled tokens of the last pass and hand them to their sequences."""
+        work = self._sampled
+        if work is None:
+            return
+        assert work.rows is not None
+        assert work.draw is not None
+        if work.results is None:
+            work.results = self._sampler.read(work.draw)
+            work.accepted = self._accept_together(work)
+        failed = {id(work.job.requests[i].state): e for i, e in work.job.failed.items()} if work.job is not None else {}
+        # An interrupt finds every chunk either taken or not, and the next call goes on with those that are not.
+        while work.num_taken < len(work.chunks):
+            chunk, own, first = work.chunks[work.num_taken], work.rows[work.num_taken], work.num_rows_taken
+            work.num_taken += 1
+            work.num_rows_taken += len(own)
+            sequence = chunk.sequence
+            if not own or sequence.is_finished or own[0].position != len(sequence.tokens):
                 continue
-            error = failed.get(id(sequence.grammar))
+            sequence.in_flight = 0
+            error = failed.get(id(sequence.grammar)) if failed else None
             if error is not None:
-                outputs.append(self._finish(sequence, "error", error=error))
+                self._finished.append(self._finish(sequence, "error", error=error))
                 continue
-            output = self._advance(sequence, drafts, own, results[first:at], logits[first:at], masks)
+            output = self._advance(sequence, own, first, work)
             if output is not None:
-                outputs.append(output)
-        return outputs
+                self._finished.append(output)
+        self._sampled = None
+        self._update_stats()
 
-    def _advance(
-        self,
-        sequence: Sequence,
-        drafts: Seq[int],
-        rows: Seq[LogitsRow],
-        results: Seq[RowResult],
-        logits: Tensor,
-        masks: NDArray[np.int32],
-    ) -> RequestOutput | None:
-        """Take sampled tokens for as long as the drafts agree with them."""
-        for j, (row, result) in enumerate(zip(rows, results, strict=True)):
+    def _accept_together(self, work: Pass) -> dict[int, int]:
+        """Advance the matchers of all rows that are the only one of their sequence: results by index of the row."""
+        assert work.rows is not None
+        assert work.results is not None
+        indices: list[int] = []
+        states: list[GrammarState] = []
+        tokens: list[int] = []
+        at = 0
+        for own in work.rows:
+            if len(own) == 1 and own[0].mask_row >= 0:
+                sequence, result = own[0].sequence, work.results[at]
+                if result.error is None and result.token_id not in sequence.end_ids and not sequence.is_finished:
+                    assert sequence.grammar is not None
+                    indices.append(at)
+                    states.append(sequence.grammar)
+                    tokens.append(result.token_id)
+            at += len(own)
+        if work.job is not None and work.job.failed:
+            return {}
+        codes = GrammarState.accept_together(states, tokens)
+        return dict(zip(indices, codes, strict=True)) if codes is not None else {}
+
+    def _advance(self, sequence: Sequence, rows: Seq[LogitsRow], first: int, work: Pass) -> RequestOutput | None:
+        """Take sampled tokens, from the pass's row `first` on, for as long as the drafts agree with them."""
+        assert work.results is not None
+        drafts = sequence.drafts
+        if drafts:
+            sequence.drafts = []
+        wanted = sequence.sampling.logprobs
+        for j, row in enumerate(rows):
+            result = work.results[first + j]
             if result.error is not None:
                 return self._finish(sequence, "error", error=result.error)
-            token, wanted = result.token_id, sequence.sampling.logprobs
-            is_end = token in sequence.sampling.stop_token_ids or (
-                token in self.eos_token_ids and not (sequence.sampling.ignore_eos and sequence.grammar is None)
-            )
-            if is_end:
+            token = result.token_id
+            if token in sequence.end_ids:
                 return self._finish(sequence, "stop")
             if wanted is not None:
-                mask = masks[row.mask_row] if row.mask_row >= 0 else None
+                assert work.scored is not None
+                mask = work.masks[row.mask_row] if row.mask_row >= 0 else None
                 sequence.pending_logprobs.append(
-                    token_logprobs(logits[j], mask, token, num_top=wanted, vocab_size=self._vocab_size)
+                    token_logprobs(work.scored[first + j], mask, token, num_top=wanted, vocab_size=self._vocab_size)
                 )
             agreed = j < len(drafts) and token == drafts[j]
             try:
-                finished = self._append(sequence, token)
+                finished = self._append(sequence, token, work.accepted.get(first + j))
             except OffseekError as error:
                 return self._finish(sequence, "error", error=error)
             if finished is not None:
@@ -289,21 +391,27 @@ class LocalEngine:
         last = self._append_forced(sequence)
         if last is not None:
             return last
-        sequence.publish_full_blocks(self._pool)
         return self._report(sequence)
 
-    def _append(self, sequence: Sequence, token: int) -> FinishReason | None:
-        """Add one token. Returns why the sequence is complete, or None."""
-        if sequence.grammar is not None:
-            sequence.grammar.accept(token)
+    def _append(self, sequence: Sequence, token: int, accepted: int | None = None) -> FinishReason | None:
+        """Add one token. Returns why the sequence is complete, or None.
+
+        accepted: what `GrammarState.accept_together` said of the token; None: the grammar does not know of it yet.
+        """
+        grammar = sequence.grammar
+        if grammar is not None:
+            if accepted is None:
+                grammar.accept(token)
+            elif accepted < 1:
+                grammar.refuse(token)
         sequence.tokens.append(token)
         self.stats.num_generated_tokens += 1
         sequence.stop.push(self._token_bytes[token] if token < len(self._token_bytes) else b"")
         if sequence.stop.found is not None:
             return "stop"
-        if sequence.grammar is not None and sequence.grammar.is_finished:
+        if grammar is not None and (grammar.is_finished if accepted is None else accepted == 2):
             return "stop"
-        return "length" if sequence.num_generated >= sequence.max_tokens else None
+        return "length" if len(sequence.tokens) - sequence.num_prompt >= sequence.max_tokens else None
 
     def _append_forced(self, sequence: Sequence) -> RequestOutput | None:
         """Append every token the grammar forces; they are computed together in the next pass.

@@ -112,7 +112,9 @@ def load_engine(
     cache = KVCache.allocate(shape, num_blocks=num_blocks, block_size=size, dtype=ops.cache_dtype, device=place)
     tokenizer = checkpoint.tokenizer
     engine = LoadedEngine(
-        ModelRunner(model, cache, block_size=size, max_blocks=-(-context_length // size)),
+        ModelRunner(
+            model, cache, block_size=size, max_blocks=-(-context_length // size), carried_rows=max_num_sequences
+        ),
         BlockPool(num_blocks=num_blocks, block_size=size, reuse_prefixes=settings.prefix_cache),
         settings,
         context_length=min(context_length, num_blocks * size),
@@ -121,6 +123,7 @@ def load_engine(
         token_bytes=[tokenizer.token_bytes(i) for i in range(tokenizer.vocab_size)],
         max_num_sequences=max_num_sequences,
         max_batch_tokens=max_batch_tokens,
+        mask_threads=min(4, os.cpu_count() or 1) if on_gpu else 1,
     )
     engine.tokenizer = tokenizer
     engine.chat_template = checkpoint.chat_template

@@ -27,18 +27,26 @@ SMALL_TILE, LARGE_TILE = 16, 64
 
 @dataclass(frozen=True, slots=True)
 class HostBatch:
-    """A pass laid out in numpy, as `Batch` describes it; `flat` is int64 [3, n]: token ids, positions, slots."""
+    """A pass laid out in numpy, as `Batch` describes it; `flat` is int64 [3, n]: token ids, positions, slots.
+
+    carry: int64 [n]: where a token is still on the device only, the row of the last pass that it was sampled from; -1
+        elsewhere. None: all tokens are known.
+    """
 
     flat: NDArray[np.int64]
     tables: NDArray[np.int32]
     starts: NDArray[np.int32]
     lengths: NDArray[np.int32]
     logit_rows: NDArray[np.int64]
+    carry: NDArray[np.int64] | None = None
 
 
 @dataclass(slots=True)
 class RecordedPass:
-    """A CUDA graph with its static inputs, the pinned host memory they are copied from, and its output."""
+    """A CUDA graph with its static inputs, the pinned host memory they are copied from, and its output.
+
+    flat: int64 [4, size], as in `HostBatch` with `carry` last.
+    """
 
     graph: torch.cuda.CUDAGraph
     flat: Tensor
@@ -52,9 +60,12 @@ class ModelRunner:
     """Runs forward passes. Not thread-safe.
 
     max_blocks: blocks of the longest sequence, the width of block tables in CUDA graphs.
+    carried_rows: most rows of a pass whose tokens the next one may take from the device (see `carry_tokens`); 0 = none.
     """
 
-    def __init__(self, model: Transformer, cache: KVCache, *, block_size: int, max_blocks: int = 1) -> None:
+    def __init__(
+        self, model: Transformer, cache: KVCache, *, block_size: int, max_blocks: int = 1, carried_rows: int = 0
+    ) -> None:
         self.model = model
         self.cache = cache
         self.block_size = block_size
@@ -65,33 +76,66 @@ class ModelRunner:
         self._graph_tables: Tensor | None = None
         self._host_tables: Tensor | None = None
         self._copied: torch.cuda.Event | None = None
+        self._last_ids = torch.zeros(carried_rows, dtype=torch.int64, device=self.device) if carried_rows else None
+        self._tables = np.zeros((0, 1), np.int32)
+        self._table_rows: list[tuple[list[int], int]] = []  # block list of each row of `_tables`, and how much is in it
+
+    def carry_tokens(self, token_ids: Tensor) -> None:
+        """Remember the tokens just sampled, on the device: the next pass may begin before the host has them."""
+        if self._last_ids is not None:
+            self._last_ids[: len(token_ids)].copy_(token_ids)
 
     def prepare(self, chunks: Seq[ScheduledChunk]) -> HostBatch:
         """Lay the chunks' tokens side by side; logits are wanted for last tokens and the drafts after them."""
-        total = sum(chunk.num_tokens for chunk in chunks)
-        flat = np.zeros((3, total), np.int64)
-        tokens, positions, slots = flat
+        counts = [chunk.num_tokens for chunk in chunks]
+        ends = np.cumsum(counts)
         starts = np.zeros(len(chunks) + 1, np.int32)
-        lengths = np.zeros(len(chunks), np.int32)
-        tables = np.zeros((len(chunks), max(len(c.sequence.blocks) for c in chunks)), np.int32)
+        starts[1:] = ends
+        lengths = np.array([c.sequence.num_computed + c.num_tokens for c in chunks], np.int32)
+        tokens: list[int] = []
+        carried: list[tuple[int, int]] = []
         wanted: list[int] = []
-        start = 0
-        for index, chunk in enumerate(chunks):
-            sequence = chunk.sequence
-            stop, first = start + chunk.num_tokens, sequence.num_computed
-            last = first + chunk.num_tokens
-            known = sequence.tokens[first:last]
-            tokens[start:stop] = known + sequence.drafts[: chunk.num_tokens - len(known)]
-            positions[start:stop] = range(first, last)
-            tables[index, : len(sequence.blocks)] = sequence.blocks
-            starts[index + 1], lengths[index] = stop, last
+        for chunk in chunks:
+            sequence, first = chunk.sequence, chunk.sequence.num_computed
+            begin = len(tokens)
+            tokens += sequence.tokens[first : first + chunk.num_tokens]
+            missing = begin + chunk.num_tokens - len(tokens)
+            if missing and sequence.in_flight:
+                carried.append((len(tokens), sequence.carry_row))
+                tokens.append(0)
+            elif missing:
+                tokens += sequence.drafts[:missing]
             if chunk.reaches_end:
-                wanted += range(stop - 1 - len(sequence.drafts), stop)
-            start = stop
-        owner = np.repeat(np.arange(len(chunks)), np.diff(starts))
-        slots[:] = tables[owner, positions // self.block_size].astype(np.int64) * self.block_size
-        slots += positions % self.block_size
-        return HostBatch(flat, tables, starts, lengths, np.array(wanted, np.int64))
+                wanted += range(len(tokens) - 1 - len(sequence.drafts), len(tokens))
+        owner = np.repeat(np.arange(len(chunks)), counts)
+        tables = self._block_tables(chunks)
+        flat = np.empty((3, len(tokens)), np.int64)
+        flat[0] = tokens
+        flat[1] = np.arange(len(tokens)) + np.repeat(lengths - ends, counts)
+        flat[2] = tables[owner, flat[1] // self.block_size].astype(np.int64) * self.block_size
+        flat[2] += flat[1] % self.block_size
+        carry = None
+        if carried:
+            carry = np.full(len(tokens), -1, np.int64)
+            where, rows = zip(*carried, strict=True)
+            carry[list(where)] = rows
+        return HostBatch(flat, tables, starts, lengths, np.array(wanted, np.int64), carry)
+
+    def _block_tables(self, chunks: Seq[ScheduledChunk]) -> NDArray[np.int32]:
+        """Block tables, one row per chunk. Rows that did not change since the last pass are kept."""
+        width = max(len(c.sequence.blocks) for c in chunks)
+        if self._tables.shape[0] < len(chunks) or self._tables.shape[1] < width:
+            shape = (max(self._tables.shape[0], len(chunks)), max(2 * width, self._tables.shape[1]))
+            self._tables = np.zeros(shape, np.int32)
+            self._table_rows = [([], 0)] * shape[0]
+        for index, chunk in enumerate(chunks):
+            blocks = chunk.sequence.blocks
+            known, count = self._table_rows[index]
+            if known is not blocks or count != len(blocks):
+                start = count if known is blocks else 0
+                self._tables[index, start : len(blocks)] = blocks[start:]
+                self._table_rows[index] = blocks, len(blocks)
+        return self._tables[: len(chunks), :width]
 
     def forward(self, host: HostBatch) -> Tensor:
         """Return logits [len(host.logit_rows), vocab] and store this pass's keys and values."""
@@ -111,17 +155,23 @@ class ModelRunner:
             tile = self._small_tile() if self.model.ops.deterministic else max(self._small_tile(), LARGE_TILE)
             tasks = self._place(self._tasks(host, tile))
         flat = self._place(host.flat)
+        token_ids = flat[0] if host.carry is None else self._carried(flat[0], self._place(host.carry))
         return Batch(
-            token_ids=flat[0],
+            token_ids=token_ids,
             positions=flat[1],
             slots=flat[2],
-            block_tables=self._place(host.tables),
+            block_tables=self._place(np.ascontiguousarray(host.tables)),
             query_starts=self._place(host.starts),
             context_lens=self._place(host.lengths),
             logit_rows=self._place(host.logit_rows),
             tasks=tasks,
             tile_rows=tile,
         )
+
+    def _carried(self, token_ids: Tensor, carry: Tensor) -> Tensor:
+        """Fill in the tokens that are on the device only. A row that failed has id -1: any token does for it."""
+        assert self._last_ids is not None
+        return torch.where(carry >= 0, self._last_ids[carry.clamp(min=0)].clamp(min=0), token_ids)
 
     def _small_tile(self) -> int:
         """A tile holds at least the query heads of one key/value head."""
@@ -148,9 +198,12 @@ class ModelRunner:
         if self._copied is not None:  # the pinned memory may still be on its way to the device
             self._copied.synchronize()
         flat, tasks = recorded.host_flat.numpy(), recorded.host_tasks.numpy()
-        flat[:, :total] = host.flat
+        flat[:3, :total] = host.flat
         flat[:2, total:] = 0
         flat[2, total:] = -1
+        flat[3] = -1
+        if host.carry is not None:
+            flat[3, :total] = host.carry
         counts = np.diff(host.starts)
         tasks[:, total:] = 0
         tasks[0, :total] = np.repeat(np.arange(len(counts)), counts)
@@ -173,26 +226,33 @@ class ModelRunner:
         return recorded.logits[self._place(host.logit_rows)]
 
     def _record(self, size: int) -> RecordedPass:
-        flat = torch.zeros(3, size, dtype=torch.int64, device=self.device)
-        flat[2] = -1
+        flat = torch.zeros(4, size, dtype=torch.int64, device=self.device)
+        flat[2:] = -1
         tasks = torch.zeros(4, size, dtype=torch.int32, device=self.device)
         if self._graph_tables is None:
             shape = (GRAPH_SIZES[-1], self._max_blocks)
             self._graph_tables = torch.zeros(shape, dtype=torch.int32, device=self.device)
             self._host_tables = torch.zeros(shape, dtype=torch.int32, pin_memory=True)
-        batch = Batch(
-            token_ids=flat[0], positions=flat[1], slots=flat[2], block_tables=self._graph_tables,
-            query_starts=tasks[0], context_lens=tasks[0], logit_rows=None, tasks=tasks, tile_rows=self._small_tile(),
-        )  # fmt: skip
+        tables = self._graph_tables
+
+        def forward() -> Tensor:
+            token_ids = flat[0] if self._last_ids is None else self._carried(flat[0], flat[3])
+            batch = Batch(
+                token_ids=token_ids, positions=flat[1], slots=flat[2], block_tables=tables,
+                query_starts=tasks[0], context_lens=tasks[0], logit_rows=None, tasks=tasks,
+                tile_rows=self._small_tile(),
+            )  # fmt: skip
+            return self.model.forward(batch, self.cache)
+
         stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(stream):  # compiles the kernels and lets the libraries allocate
-            self.model.forward(batch, self.cache)
+            forward()
         torch.cuda.current_stream(self.device).wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         pool = next(iter(self._graphs.values())).graph.pool() if self._graphs else None
         with torch.cuda.graph(graph, pool=pool):
-            logits = self.model.forward(batch, self.cache)
+            logits = forward()
         host_flat, host_tasks = (torch.zeros(t.shape, dtype=t.dtype, pin_memory=True) for t in (flat, tasks))
         self._graphs[size] = RecordedPass(graph, flat, tasks, host_flat, host_tasks, logits)
         return self._graphs[size]

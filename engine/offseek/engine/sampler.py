@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence as Seq
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +38,20 @@ class RowResult(NamedTuple):
     error: RowError | None = None
 
 
+@dataclass(slots=True)
+class Draw:
+    """Rows being sampled, perhaps still on the device. `Sampler.read` waits for them.
+
+    token_ids: int64 [rows] on the device, -1 for failed rows.
+    found:     int32 [2, rows] in host memory: token ids, status; complete when `done` is.
+    """
+
+    rows: list[LogitsRow]
+    token_ids: Tensor
+    found: Tensor
+    done: torch.cuda.Event | None = None
+
+
 class Sampler:
     """Samples the rows of a step. `vocab_size`: ids from there on are never chosen; at most the logits' width."""
 
@@ -44,77 +59,106 @@ class Sampler:
         self.device = device
         self.vocab_size = vocab_size
         self.sample_s = 0.0
+        self._sequences: list[Sequence] = []  # of the last rows: their settings are kept
+        self._fixed: tuple[NDArray[np.int32], NDArray[np.uint64], bool] | None = None
 
     def to_device(self, array: NDArray[np.int32]) -> Tensor:
         tensor = torch.from_numpy(array)
         return tensor.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else tensor
 
-    def sample(self, logits: Tensor, rows: Seq[LogitsRow], bitmask: Tensor | None) -> list[RowResult]:
-        """Pick a token for each row.
+    def launch(self, logits: Tensor, rows: list[LogitsRow], bitmask: Tensor | None) -> Draw:
+        """Start picking a token for each row; on CUDA nothing waits for the device.
 
         logits: [len(rows), vocab]; entries that a penalty applies to are changed in place.
         bitmask: int32 [masks, words] on the same device, or None when all rows are free.
         """
         start = time.perf_counter()
-        settings = [row.sequence.sampling for row in rows]
-        greedy = all(s.temperature == 0 and not has_penalty(s) for s in settings)
-        if greedy and self.device.type == "cpu" and logits.dtype == torch.float32:
-            ids, status = self._best_allowed(logits, rows, bitmask)
+        if not rows:
+            draw = Draw(rows, torch.zeros(0, dtype=torch.int64), torch.zeros(2, 0, dtype=torch.int32))
+        elif (
+            self.device.type == "cpu"
+            and logits.dtype == torch.float32
+            and all(row.sequence.sampling.temperature == 0 and not has_penalty(row.sequence.sampling) for row in rows)
+        ):
+            draw = self._best_allowed(logits, rows, bitmask)
         else:
-            ids, status = self._draw(logits, rows, bitmask)
+            draw = self._draw(logits, rows, bitmask)
+        self.sample_s += time.perf_counter() - start
+        return draw
+
+    def read(self, draw: Draw) -> list[RowResult]:
+        """The token, or the error, of each row, once the device has them."""
+        start = time.perf_counter()
+        if draw.done is not None:
+            draw.done.synchronize()
+        ids, status = draw.found.tolist()
         self.sample_s += time.perf_counter() - start
         return [
-            RowResult(token, _row_error(code, row) if code != STATUS_OK else None)
-            for token, code, row in zip(ids, status, rows, strict=True)
+            RowResult(token, None if code == STATUS_OK else _row_error(code, row))
+            for token, code, row in zip(ids, status, draw.rows, strict=True)
         ]
 
-    def _best_allowed(
-        self, logits: Tensor, rows: Seq[LogitsRow], bitmask: Tensor | None
-    ) -> tuple[list[int], list[int]]:
+    def _best_allowed(self, logits: Tensor, rows: list[LogitsRow], bitmask: Tensor | None) -> Draw:
         """All rows greedy, on CPU: one native pass over logits and masks; the same ids as the sampler's."""
         from offseek.kernels.cpu import best_allowed
 
         mask_rows = torch.tensor([row.mask_row for row in rows], dtype=torch.int32)
         limit = min(self.vocab_size, logits.shape[1])
         ids, status, _ = best_allowed(logits, bitmask, mask_rows, vocab_size=limit, want_logprobs=False)
-        return ids.tolist(), status.tolist()
+        return Draw(rows, ids, torch.stack([ids.int(), status]))
 
-    def _draw(self, logits: Tensor, rows: Seq[LogitsRow], bitmask: Tensor | None) -> tuple[list[int], list[int]]:
-        """Any mixture of settings: (token ids, status) of each row."""
-        settings = [row.sequence.sampling for row in rows]
-        # one transfer for everything: 4-byte columns first, then seed and position as 8-byte ones
+    def _settings(self, rows: Seq[LogitsRow]) -> tuple[NDArray[np.int32], NDArray[np.uint64], bool]:
+        """(temperature, top-p, min-p as float bits and top-k [4, rows], seeds [rows], whether any filter is on).
+
+        Made anew only when the rows' sequences changed, which in decoding they seldom do.
+        """
+        sequences = [row.sequence for row in rows]
+        if self._fixed is None or sequences != self._sequences:
+            settings = [sequence.sampling for sequence in sequences]
+            table = np.zeros((4, len(rows)), np.int32)
+            floats = table.view(np.float32)
+            floats[0] = [s.temperature for s in settings]
+            floats[1] = [s.top_p for s in settings]
+            floats[2] = [s.min_p for s in settings]
+            table[3] = [s.top_k for s in settings]
+            filters = any(s.temperature > 0 and (s.top_k > 0 or s.top_p < 1 or s.min_p > 0) for s in settings)
+            self._fixed = table, np.array([s.seed for s in sequences], np.uint64), filters
+            self._sequences = sequences
+        return self._fixed
+
+    def _draw(self, logits: Tensor, rows: list[LogitsRow], bitmask: Tensor | None) -> Draw:
+        """Any mixture of settings."""
         count = len(rows)
-        packed = np.zeros(9 * count, np.int32)
-        small, floats = packed[: 5 * count].reshape(5, count), packed[: 5 * count].view(np.float32).reshape(5, count)
-        floats[0] = [s.temperature for s in settings]
-        floats[1] = [s.top_p for s in settings]
-        floats[2] = [s.min_p for s in settings]
-        small[3] = [s.top_k for s in settings]
-        small[4] = [row.mask_row for row in rows]
-        counters = np.array([[row.sequence.seed for row in rows], [row.position for row in rows]], np.uint64)
-        packed[5 * count :] = counters.reshape(-1).view(np.int32)
+        table, seeds, filters = self._settings(rows)
+        # One transfer for everything: seed and position as 8-byte columns first, then the 4-byte ones.
+        packed = np.empty(9 * count, np.int32)
+        counters = packed[: 4 * count].view(np.uint64).reshape(2, count)
+        counters[0], counters[1] = seeds, [row.position for row in rows]
+        small = packed[4 * count :].reshape(5, count)
+        small[:4], small[4] = table, [row.mask_row for row in rows]
         placed = self.to_device(packed)
-        words = placed[: 5 * count].view(5, count)
-        keys = placed[5 * count :].clone().view(torch.int64).view(2, count)  # clone: 8-byte alignment
+        keys = placed[: 4 * count].view(torch.int64).view(2, count)
+        words = placed[4 * count :].view(5, count)
+        floats = words.view(torch.float32)
         out = sample(
             logits,
             RowSettings(
-                temperature=words[0].view(torch.float32),
-                top_p=words[1].view(torch.float32),
-                min_p=words[2].view(torch.float32),
-                top_k=words[3],
-                seed=keys[0],
-                position=keys[1],
-                filters=any(s.temperature > 0 and (s.top_k > 0 or s.top_p < 1 or s.min_p > 0) for s in settings),
+                temperature=floats[0], top_p=floats[1], min_p=floats[2], top_k=words[3], seed=keys[0],
+                position=keys[1], filters=filters,
             ),
             bitmask=bitmask,
             bitmask_rows=words[4] if bitmask is not None else None,
             penalties=self._penalties(rows),
             vocab_size=min(self.vocab_size, logits.shape[1]),
-        )
-        # one transfer, hence one wait for the device
-        ids, status = torch.stack([out.token_ids.int(), out.status]).tolist()
-        return ids, status
+        )  # fmt: skip
+        found = torch.stack([out.token_ids.int(), out.status])
+        if self.device.type != "cuda":
+            return Draw(rows, out.token_ids, found)
+        host = torch.empty(found.shape, dtype=found.dtype, pin_memory=True)
+        host.copy_(found, non_blocking=True)
+        done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        done.record()
+        return Draw(rows, out.token_ids, host, done)
 
     def _penalties(self, rows: Seq[LogitsRow]) -> Penalties | None:
         """Ragged table of the tokens seen by the rows that have a penalty; None if no row has one."""

@@ -3,6 +3,10 @@
 Continuous batching with chunked prefill: sequences that have one token to compute go first, then prompts fill what is
 left of the token budget. When blocks run out the youngest running sequence is put back in front of the queue and later
 recomputed from its tokens, which changes nothing in its result. Knows no tensors.
+
+Blocks are findable by other prompts from the moment the pass that fills them is scheduled: a pass stores the keys and
+values of all its tokens, layer by layer, before any of them is attended to, so prompts that arrive together share their
+prefix within one pass. `abort` takes that back when the pass did not happen.
 """
 
 from __future__ import annotations
@@ -19,11 +23,13 @@ from .sequence import Sequence
 class ScheduledChunk:
     """Compute `num_tokens` tokens of `sequence` from `num_computed` on (its drafts come after its tokens).
 
+    end:         number of the sequence's tokens that are computed afterwards, drafts not counted.
     reaches_end: the last of `tokens` is among them, so the chunk's end gives logits to sample from.
     """
 
     sequence: Sequence
     num_tokens: int
+    end: int
     reaches_end: bool
 
 
@@ -37,6 +43,8 @@ class Scheduler:
         self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []
         self.num_preemptions = 0
+        self._admitted: list[Sequence] = []  # by the last `schedule`
+        self._published: list[tuple[Sequence, int, bytes, list[int]]] = []
 
     def has_work(self) -> bool:
         return bool(self.waiting or self.running)
@@ -46,29 +54,57 @@ class Scheduler:
         budget = self.max_batch_tokens
         chunks: list[ScheduledChunk] = []
         before = self.num_preemptions
+        self._admitted, self._published = [], []
         # Fewest pending tokens first: decoding before prefill, equals oldest first.
         for sequence in sorted(self.running, key=lambda s: s.num_pending):
             if budget == 0:
                 break
-            if sequence not in self.running:  # preempted while making room for an older one
+            # Not if it was preempted meanwhile to make room for an older one, or the token in flight is its last.
+            if not sequence.is_running or sequence.ends_in_flight:
                 continue
             chunk = self._chunk(sequence, budget)
             if chunk is not None:
                 chunks.append(chunk)
                 budget -= chunk.num_tokens
-        if self.num_preemptions > before:  # no admission now, or the two would take turns
-            return [chunk for chunk in chunks if chunk.sequence in self.running]
+        preempted = self.num_preemptions > before
+        if preempted:
+            chunks = [chunk for chunk in chunks if chunk.sequence.is_running]
+        for chunk in chunks:
+            self._publish(chunk)
+        if preempted:  # no admission now, or the two would take turns
+            return chunks
         while self.waiting and budget > 0 and len(self.running) < self.max_num_sequences:
             sequence = self.waiting[0]
             if not self._admit(sequence, budget):
                 break
             self.waiting.popleft()
             self.running.append(sequence)
+            sequence.is_running = True
+            self._admitted.append(sequence)
             chunk = self._chunk(sequence, budget)
             assert chunk is not None
+            self._publish(chunk)
             chunks.append(chunk)
             budget -= chunk.num_tokens
         return chunks
+
+    def _publish(self, chunk: ScheduledChunk) -> None:
+        sequence = chunk.sequence
+        before = sequence.num_published, sequence.last_digest
+        blocks = sequence.publish_full_blocks(self.pool, sequence.num_computed + chunk.num_tokens)
+        if sequence.num_published > before[0]:
+            self._published.append((sequence, *before, blocks))
+
+    def abort(self) -> None:
+        """Undo what the last `schedule` took for granted, because its pass did not happen."""
+        for sequence, num_published, digest, blocks in reversed(self._published):
+            for block in blocks:
+                self.pool.unpublish(block)
+            sequence.num_published, sequence.last_digest = num_published, digest
+        for sequence in reversed(self._admitted):  # their prefixes may be blocks that nobody computed
+            if sequence.is_running:
+                self._put_back(sequence)
+        self._admitted, self._published = [], []
 
     def _chunk(self, sequence: Sequence, budget: int) -> ScheduledChunk | None:
         """Make room for the next chunk, preempting younger sequences; None if `sequence` itself had to go."""
@@ -92,7 +128,9 @@ class Scheduler:
                 if victim is sequence:
                     return None
             else:
-                return ScheduledChunk(sequence, num_tokens, num_tokens >= pending)
+                return ScheduledChunk(
+                    sequence, num_tokens, sequence.num_computed + min(num_tokens, pending), num_tokens >= pending
+                )
 
     def _admit(self, sequence: Sequence, budget: int) -> bool:
         """Attach cached prefix blocks; False if the first chunk would not fit without preempting anyone."""
@@ -108,22 +146,28 @@ class Scheduler:
         sequence.blocks = blocks
         sequence.num_computed = cached
         sequence.num_published, sequence.last_digest = len(blocks), digest
-        if sequence.cache_hit_tokens is None:  # not when it comes back after preemption
+        if not sequence.was_preempted:
             sequence.cache_hit_tokens = min(cached, sequence.num_prompt // size * size)
         return True
 
     def preempt(self, sequence: Sequence) -> None:
         """Take a running sequence's blocks away and put it in front of the queue."""
+        self._put_back(sequence)
+        sequence.was_preempted = True
+        self.num_preemptions += 1
+
+    def _put_back(self, sequence: Sequence) -> None:
         self.running.remove(sequence)
+        sequence.is_running = False
         sequence.reset_computed(self.pool)
         self.waiting.appendleft(sequence)
-        self.num_preemptions += 1
 
     def finish(self, sequence: Sequence) -> None:
         """Remove a sequence, waiting or running, and release its blocks."""
-        if sequence in self.running:
+        if sequence.is_running:
             self.running.remove(sequence)
         elif sequence in self.waiting:
             self.waiting.remove(sequence)
+        sequence.is_running, sequence.is_finished = False, True
         self.pool.release(sequence.blocks)
         sequence.blocks = []

@@ -23,12 +23,12 @@ class StopChecker:
 
     def push(self, token: bytes) -> int:
         """Add a token's bytes; return the number of tokens, from the first on, that may be shown now."""
+        if not self._stops:
+            self.num_shown += 1
+            return self.num_shown
         before = len(self._text)
         self._text += token
         self._ends.append(len(self._text))
-        if not self._stops:
-            self.num_shown = len(self._ends)
-            return self.num_shown
         hits = []
         for stop, raw in self._stops:
             at = self._text.find(raw, max(0, before - len(raw) + 1))

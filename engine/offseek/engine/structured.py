@@ -6,15 +6,19 @@ runs. Knows nothing of models or sampling; the matcher may be anything that foll
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence as Seq
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .errors import GrammarStateError
+
+if TYPE_CHECKING:
+    from offseek.grammars import Matcher
 
 #: Attempts in a row to spell forced text that may fail before attempts get rarer.
 PATIENCE = 3
@@ -47,7 +51,25 @@ class GrammarState:
     def accept(self, token_id: int) -> None:
         """Advance by a token. Raises GrammarStateError if the matcher refuses it."""
         if not self.matcher.accept_token(token_id):
-            raise GrammarStateError(f"the grammar refused token {token_id}, which its bitmask allowed")
+            raise _refused(token_id)
+
+    def refuse(self, token_id: int) -> NoReturn:
+        """Raise the error of a matcher that did not take a token together with others."""
+        self.matcher.validate_tokens([token_id])  # a matcher in an error state says so again
+        raise _refused(token_id)
+
+    @staticmethod
+    def accept_together(states: Seq[GrammarState], token_ids: Seq[int]) -> list[int] | None:
+        """Advance each state by its token in one call.
+
+        Returns for each: 1 = accepted, 2 = accepted and finished, 0 = refused, -1 = the matcher failed; None (and
+        nothing happened) when that cannot be done in one call.
+        """
+        if len(states) < 2 or not (matchers := _native_matchers(states)):
+            return None
+        from offseek.grammars import accept_token_batch
+
+        return accept_token_batch(matchers, token_ids)
 
     def forced_tokens(self) -> list[int]:
         """Tokens the grammar leaves no choice about, not yet accepted.
@@ -78,6 +100,19 @@ class GrammarState:
             self.matcher.fill_bitmask(out[0])
 
 
+def _native_matchers(states: Seq[GrammarState]) -> list[Matcher]:
+    """The states' matchers if all of them are those of `offseek.grammars`, else nothing."""
+    native = sys.modules.get("offseek.grammars")
+    if native is None:  # then nobody can have made one
+        return []
+    matchers = [state.matcher for state in states]
+    return matchers if all(type(m) is native.Matcher for m in matchers) else []  # type: ignore[return-value]
+
+
+def _refused(token_id: int) -> GrammarStateError:
+    return GrammarStateError(f"the grammar refused token {token_id}, which its bitmask allowed")
+
+
 class MaskRequest(NamedTuple):
     """Rows `first_row` .. `first_row + len(drafts)` of the step's bitmask belong to `state`."""
 
@@ -95,14 +130,19 @@ class MaskJob:
 
     def __init__(self, filler: MaskFiller, requests: list[MaskRequest], out: NDArray[np.int32]) -> None:
         self._filler = filler
+        self._done = False
         self._work = requests, out
+        self.requests = requests
         self._future = filler.submit(requests, out) if filler.last_fill_s > SLOW_FILL_S else None
         self.failed: dict[int, Exception] = {}  # by index of the request; complete after `wait`
 
     def wait(self) -> None:
         """Return when every mask is there."""
+        if self._done:
+            return
         start = time.perf_counter()
         self.failed = self._future.result() if self._future is not None else self._filler.fill(*self._work)
+        self._done = True
         self._filler.wait_s += time.perf_counter() - start
 
 
@@ -157,13 +197,11 @@ class MaskFiller:
         """One call for all plain rows; False (and nothing promised about them) if it cannot be used or fails."""
         if len(requests) < 2:
             return False
-        try:
-            from offseek.grammars import Matcher, fill_bitmask_batch
-        except ImportError:
+        matchers = _native_matchers([r.state for r in requests])
+        if not matchers:
             return False
-        matchers = [m for r in requests if isinstance(m := r.state.matcher, Matcher)]
-        if len(matchers) < len(requests):
-            return False
+        from offseek.grammars import fill_bitmask_batch
+
         rows = [r.first_row for r in requests]
         contiguous = rows == list(range(rows[0], rows[0] + len(rows)))
         target = out[rows[0] : rows[0] + len(rows)] if contiguous else np.empty((len(rows), out.shape[1]), np.int32)

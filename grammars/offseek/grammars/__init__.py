@@ -1,6 +1,6 @@
 """Regex, JSON Schema, EBNF and turn grammars compiled to token bitmasks."""
 
-from offseek._native import CancelToken, CompiledGrammar, Matcher, Vocabulary, fill_bitmask_batch
+from offseek._native import CancelToken, CompiledGrammar, Matcher, Vocabulary, accept_token_batch, fill_bitmask_batch
 from offseek.grammars.compiler import GrammarCompiler
 from offseek.grammars.errors import (
     GrammarCancelledError,
@@ -25,5 +25,6 @@ __all__ = [
     "MatcherError",
     "UnsupportedSchemaError",
     "Vocabulary",
+    "accept_token_batch",
     "fill_bitmask_batch",
 ]

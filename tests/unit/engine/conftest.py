@@ -99,20 +99,27 @@ class ToyModel:
         return torch.stack(rows) if rows else torch.zeros(0, self.config.vocab_size)
 
 
-@pytest.fixture
-def toy_engine() -> Callable[..., LocalEngine]:
-    """Makes an engine over a `ToyModel`; keyword arguments are `EngineConfig`'s."""
+@pytest.fixture(params=["in turn", "overlapped"])
+def toy_engine(request: pytest.FixtureRequest) -> Callable[..., LocalEngine]:
+    """Makes an engine over a `ToyModel`; keyword arguments are `EngineConfig`'s. Without and with async_scheduling."""
 
     def make(
         logits_of: Callable[[list[int]], torch.Tensor], *, vocab_size: int = VOCAB, eos: int = EOS,
         token_bytes: list[bytes] | None = None, context_length: int = 256, **settings: Any,
     ) -> LocalEngine:  # fmt: skip
-        config = EngineConfig(**{"num_blocks": 64, "max_num_sequences": 8, "max_batch_tokens": 64} | settings)
+        overlapped = request.param == "overlapped" and not settings.get("speculative_tokens")
+        defaults = {"num_blocks": 64, "max_num_sequences": 8, "max_batch_tokens": 64, "async_scheduling": overlapped}
+        config = EngineConfig(**defaults | settings)
         assert config.num_blocks
         assert config.max_num_sequences
         assert config.max_batch_tokens
         return LocalEngine(
-            ModelRunner(ToyModel(vocab_size, logits_of), None, block_size=16),  # type: ignore[arg-type]
+            ModelRunner(
+                ToyModel(vocab_size, logits_of),
+                None,
+                block_size=16,
+                carried_rows=config.max_num_sequences,  # type: ignore[arg-type]
+            ),
             BlockPool(num_blocks=config.num_blocks, block_size=16, reuse_prefixes=config.prefix_cache),
             config,
             context_length=min(context_length, config.num_blocks * 16),

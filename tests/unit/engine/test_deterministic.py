@@ -17,6 +17,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "everything at once": {"prefix_cache": False},
     "small chunks": {"max_batch_tokens": 37, "max_num_sequences": 16, "prefix_cache": False},
     "prefix cache": {"prefix_cache": True},
+    "overlapped": {"async_scheduling": True},
+    "overlapped and preempted": {"async_scheduling": True, "num_blocks": 24, "max_batch_tokens": 64},
     "speculated": {"speculative_tokens": 3},
     "preempted": {"num_blocks": 24, "prefix_cache": False},
 }
@@ -42,10 +44,11 @@ def outputs(
     engine = load_engine(model, device="cpu", dtype=dtype, config=EngineConfig(deterministic=True, **settings))
     wanted = requests()
     logits: dict[str, list[torch.Tensor]] = {name: [] for name in order}
-    sample = engine._sampler.sample
+    launch = engine._sampler.launch
 
     def recording(rows_logits: torch.Tensor, rows: Any, bitmask: Any) -> Any:
-        results = sample(rows_logits, rows, bitmask)
+        draw = launch(rows_logits, rows, bitmask)
+        results = engine._sampler.read(draw)
         seen: dict[str, bool] = {}
         for row, values, result in zip(rows, rows_logits, results, strict=True):
             name = row.sequence.request.request_id
@@ -54,9 +57,9 @@ def outputs(
             j = row.position - len(row.sequence.tokens)
             drafts = row.sequence.drafts
             seen[name] = seen.get(name, True) and j < len(drafts) and drafts[j] == result.token_id
-        return results
+        return draw
 
-    engine._sampler.sample = recording  # type: ignore[method-assign]
+    engine._sampler.launch = recording  # type: ignore[method-assign]
     for name in order:
         prompt, sampling = wanted[name]
         engine.add_request(GenerationRequest(request_id=name, prompt_token_ids=prompt, sampling=sampling))

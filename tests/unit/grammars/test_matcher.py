@@ -16,6 +16,7 @@ from offseek.grammars import (
     Limits,
     MatcherError,
     Vocabulary,
+    accept_token_batch,
     fill_bitmask_batch,
 )
 
@@ -110,6 +111,16 @@ def test_batch_fills_rows_in_order_with_any_number_of_threads(compiler: GrammarC
         assert [bits(r) for r in out] == [m.allowed_tokens() for m in matchers]
     with pytest.raises(MatcherError, match="twice"):
         fill_bitmask_batch([matchers[0], matchers[0]], np.zeros((2, 3), dtype=np.int32))
+
+
+def test_batch_accepts_one_token_each_and_says_which_are_finished(compiler: GrammarCompiler) -> None:
+    matchers = [compiler.compile_regex(p).matcher() for p in ("ab", "b+", "a", "a+")]
+    assert accept_token_batch(matchers, [0, 0, 0, 0]) == [1, 0, 2, 1]
+    assert [m.token_ids for m in matchers] == [[0], [], [0], [0]]
+    assert matchers[1].accept_token(1)  # a refused token changes nothing
+    assert accept_token_batch([], []) == []
+    with pytest.raises(ValueError, match="1 matchers but 2 tokens"):
+        accept_token_batch(matchers[:1], [0, 1])
 
 
 @pytest.mark.parametrize(

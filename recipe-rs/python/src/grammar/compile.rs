@@ -111,9 +111,20 @@ fn fill_bitmask_batch(
     super::matcher::fill_batch(py, &matchers, out, threads)
 }
 
+/// Accept one token per matcher.
+#[pyfunction]
+fn accept_token_batch(
+    py: Python<'_>,
+    matchers: Vec<PyRef<'_, Matcher>>,
+    token_ids: Vec<u32>,
+) -> PyResult<Vec<i8>> {
+    super::matcher::accept_batch(py, &matchers, &token_ids)
+}
+
 pub(crate) fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<CancelToken>()?;
     m.add_function(wrap_pyfunction!(grammar_limits, m)?)?;
     m.add_function(wrap_pyfunction!(compile_regex, m)?)?;
+    m.add_function(wrap_pyfunction!(accept_token_batch, m)?)?;
     m.add_function(wrap_pyfunction!(fill_bitmask_batch, m)?)
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use offseek_grammar as core;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -236,4 +237,36 @@ pub(crate) fn fill_batch(
         None => Ok(()),
         Some(error) => Err(grammar_error(py, &error)),
     }
+}
+
+/// Accept one token per matcher. Results: 0 = refused, 1 = accepted, 2 = accepted and the text must end here,
+/// -1 = the matcher failed (ask it alone for its error).
+pub(crate) fn accept_batch(
+    py: Python<'_>,
+    matchers: &[PyRef<'_, Matcher>],
+    token_ids: &[u32],
+) -> PyResult<Vec<i8>> {
+    if matchers.len() != token_ids.len() {
+        return Err(PyValueError::new_err(format!(
+            "{} matchers but {} tokens",
+            matchers.len(),
+            token_ids.len()
+        )));
+    }
+    let inner: Vec<&Mutex<core::Matcher>> = matchers.iter().map(|m| &m.inner).collect();
+    // One lock at a time, so that nothing can wait in a circle.
+    Ok(py.detach(|| {
+        inner
+            .iter()
+            .zip(token_ids)
+            .map(|(matcher, &token)| {
+                let mut matcher = matcher.lock().unwrap_or_else(PoisonError::into_inner);
+                match matcher.accept(token) {
+                    Ok(true) => 1 + i8::from(matcher.is_finished()),
+                    Ok(false) => 0,
+                    Err(_) => -1,
+                }
+            })
+            .collect()
+    }))
 }
