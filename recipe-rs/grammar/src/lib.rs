@@ -47,4 +47,4 @@ pub use ir::{Expr, ExprId, GrammarBuilder, RuleId};
 pub use limits::{Budget, CancelToken, Limits};
 pub use machine::{Body, Callee, Cx, Finish, Machine, MachineId, Moves, Successors};
 pub use matcher::{CompiledGrammar, Matcher};
-pub use vocab::Vocabulary;
+pub use vocab::{TokenFacts, Vocabulary};

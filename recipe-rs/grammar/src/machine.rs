@@ -24,6 +24,7 @@ use crate::error::GrammarError;
 use crate::hash::Fingerprint;
 use crate::ir::RuleId;
 use crate::regex::NodeId;
+use crate::vocab::TokenFacts;
 
 pub use crate::engine::Cx;
 
@@ -163,6 +164,13 @@ pub trait Machine: Send + Sync + std::fmt::Debug {
     /// beyond the horizon become "many", text that no longer matters is dropped. `None`: the state.
     fn saturate(&self, _cx: &mut Cx<'_>, _state: &[u32], _horizon: u32) -> Option<Vec<u32>> {
         None
+    }
+
+    /// A payload that no token of the vocabulary can tell from this one, whatever stands below the frame: what
+    /// only matters further on than any token reaches is left out, so that masks are shared. `None`: the
+    /// state.
+    fn canonical(&self, cx: &mut Cx<'_>, state: &[u32], facts: &TokenFacts) -> Option<Vec<u32>> {
+        self.saturate(cx, state, facts.longest)
     }
 
     /// The state as a body of units, when it is one.

@@ -20,8 +20,9 @@ use crate::bytes::ByteSet;
 use crate::error::{GrammarError, LimitKind, Result};
 use crate::hash::{mix, Fingerprint};
 use crate::ir::RuleId;
-use crate::machine::{Body, Callee, Machine, Moves, Successors};
+use crate::machine::{Body, Callee, Machine, MachineId, Moves, Successors};
 use crate::regex::{Arena, NodeId, EMPTY, NEVER};
+use crate::vocab::TokenFacts;
 
 /// A configuration of an engine.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -86,6 +87,18 @@ pub struct Engine {
     unions: FxHashMap<(u32, u32), u32>,
     start: ConfigId,
     scratch: Scratch,
+    pub(super) canonical: Canonical,
+}
+
+/// What is known of configurations that no token tells apart (see `canonical`).
+#[derive(Debug, Default)]
+pub(super) struct Canonical {
+    /// By configuration.
+    pub(super) configs: Vec<u32>,
+    pub(super) frames: FxHashMap<Frame, Frame>,
+    pub(super) parents: FxHashMap<u32, u32>,
+    /// For what machines look at (interned): the first payload that was met with it.
+    pub(super) first: FxHashMap<u32, u32>,
 }
 
 #[derive(Debug, Default)]
@@ -120,6 +133,7 @@ impl Engine {
             unions: FxHashMap::default(),
             start: DEAD,
             scratch: Scratch::default(),
+            canonical: Canonical::default(),
         };
         let nothing = Frame {
             kind: u32::MAX,
@@ -356,20 +370,25 @@ impl Engine {
 
     /// The configuration of one frame alone, above a parent set.
     pub(crate) fn single_above(&mut self, frame: Frame, parents: u32) -> ConfigId {
-        let (live, exact) = match frame.kind {
-            Frame::NETWORK => (ByteSet::EMPTY, false),
-            Frame::REGEX => (self.regex.first_bytes(NodeId(frame.state)), false),
-            _ => {
-                let expansion = self.expansion(frame);
-                (expansion.live, expansion.exact)
-            }
-        };
+        let (live, exact) = self.live_of(frame);
         if live.is_empty() {
             return DEAD;
         }
         let id = self.intern_node(frame, parents);
         let list = self.lists.intern(&[id]);
         self.intern_config(list, false, false, live, exact)
+    }
+
+    /// Bytes that a frame may read, and whether bytes matter beyond their class.
+    pub(super) fn live_of(&mut self, frame: Frame) -> (ByteSet, bool) {
+        match frame.kind {
+            Frame::NETWORK => (ByteSet::EMPTY, false),
+            Frame::REGEX => (self.regex.first_bytes(NodeId(frame.state)), false),
+            _ => {
+                let expansion = self.expansion(frame);
+                (expansion.live, expansion.exact)
+            }
+        }
     }
 
     /// The configuration of a frame above a sentinel, with what it may do without reading.
@@ -422,28 +441,6 @@ impl Engine {
         let config = self.close()?;
         self.returns.insert(parents, config);
         Ok(config)
-    }
-
-    /// A frame that behaves alike for the next `horizon` bytes.
-    pub(crate) fn saturate(&mut self, frame: Frame, horizon: u32) -> Frame {
-        match frame.kind {
-            Frame::NETWORK => frame,
-            Frame::REGEX => Frame {
-                state: self.regex.saturate(NodeId(frame.state), horizon).0,
-                ..frame
-            },
-            kind => {
-                let machine = self.machine(kind);
-                let payload = self.payloads.get(frame.state).to_vec();
-                match machine.saturate(&mut Cx { engine: self }, &payload, horizon) {
-                    Some(words) => Frame {
-                        state: self.payloads.intern(&words),
-                        ..frame
-                    },
-                    None => frame,
-                }
-            }
-        }
     }
 
     /// A hash that determines the frame's language across grammars, if there is one.
@@ -659,7 +656,7 @@ impl Engine {
         Ok(merged)
     }
 
-    fn intern_node(&mut self, frame: Frame, parents: u32) -> u32 {
+    pub(super) fn intern_node(&mut self, frame: Frame, parents: u32) -> u32 {
         if let Some(&id) = self.node_ids.get(&(frame, parents)) {
             return id;
         }
@@ -680,7 +677,7 @@ impl Engine {
         id
     }
 
-    fn intern_config(
+    pub(super) fn intern_config(
         &mut self,
         nodes: u32,
         accepting: bool,
@@ -849,6 +846,49 @@ impl Cx<'_> {
     /// The content of an id of [`Cx::intern`].
     pub fn get(&self, id: u32) -> &[u32] {
         self.engine.payloads.get(id)
+    }
+
+    /// The first payload that was given for what `key` says of it; for [`crate::Machine::canonical`].
+    pub fn first_met(&mut self, key: &[u32], payload: &[u32]) -> Vec<u32> {
+        let engine = &mut *self.engine;
+        let key = engine.payloads.intern(key);
+        let payload = engine.payloads.intern(payload);
+        let first = *engine.canonical.first.entry(key).or_insert(payload);
+        engine.payloads.get(first).to_vec()
+    }
+
+    /// A nested text that no token can tell from this one.
+    pub fn nested_canonical(&mut self, config: ConfigId, facts: &TokenFacts) -> ConfigId {
+        self.engine.canonical(config, facts)
+    }
+
+    /// The machine state on top of a nested text, when it is one state of machine `id` above nothing.
+    pub fn nested_state(&self, config: ConfigId, id: MachineId) -> Option<Vec<u32>> {
+        let engine = &*self.engine;
+        let c = engine.configs[config.0 as usize];
+        let &[only] = engine.lists.get(c.nodes) else {
+            return None;
+        };
+        let node = engine.nodes[only as usize];
+        let alone = engine.lists.get(node.parents) == [ROOT] && !c.accepting;
+        (alone && node.frame.kind == id.0 + 2)
+            .then(|| engine.payloads.get(node.frame.state).to_vec())
+    }
+
+    /// The nested text whose only state is `payload` of machine `id`.
+    ///
+    /// # Errors
+    /// `Limit` when a bound is hit.
+    pub fn nested_at(&mut self, id: MachineId, payload: &[u32]) -> Result<ConfigId> {
+        let saved = std::mem::take(&mut self.engine.scratch);
+        let state = self.engine.payloads.intern(payload);
+        let frame = Frame {
+            kind: id.0 + 2,
+            state,
+        };
+        let config = self.engine.entered(frame, ROOT);
+        self.engine.scratch = saved;
+        config
     }
 
     /// A nested text of its own: the configuration before anything of `callee` is read. Machines that

@@ -5,6 +5,7 @@
 //! * `counter` is the machine behind counted repetitions of rules.
 //! * `intern` is the table under all hash-consing.
 
+mod canonical;
 mod core;
 mod counter;
 mod finish;

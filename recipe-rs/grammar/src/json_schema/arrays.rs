@@ -3,8 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::OnceLock;
 
+use super::chardfa::INFINITE;
 use super::error::SchemaError;
-use super::shapes::{ArrayEvent, ArraySet, TermId, FALSE, TRUE};
+use super::shapes::{ArrayEvent, ArraySet, Kind, TermId, FALSE, KINDS, TRUE};
 use super::terms::{add, Terms, Walk, NEVER};
 
 #[derive(Clone, Debug)]
@@ -32,6 +33,7 @@ pub(crate) struct ArrayShape {
     clauses: Vec<Vec<Event>>,
     length_cap: u64,
     cost: OnceLock<u64>,
+    endless: OnceLock<[bool; 3]>,
 }
 
 /// How far an array has come.
@@ -121,6 +123,7 @@ impl ArrayShape {
             clauses,
             length_cap: length_cap.min(1 << 31),
             cost: OnceLock::new(),
+            endless: OnceLock::new(),
         }
     }
 
@@ -468,6 +471,44 @@ impl ArrayShape {
             }
             _ => st.n,
         }
+    }
+
+    /// Whether an array of unique items never runs out of strings, of arrays, of objects: then one more used
+    /// value never ends it.
+    pub(crate) fn endless(&self, t: &Terms, w: &mut Walk) -> [bool; 3] {
+        if let Some(&known) = self.endless.get() {
+            return known;
+        }
+        const MANY: u64 = 1 << 20;
+        let mut alive = [false; KINDS.len()];
+        let mut strings = false;
+        for (kind, alive) in KINDS.into_iter().zip(&mut alive) {
+            let Ok(shapes) = t.shapes(w, self.rest, kind) else {
+                return [false; 3];
+            };
+            for &s in shapes.iter() {
+                if !t.shape_cost(w, kind, s).is_ok_and(|c| c != NEVER) {
+                    continue;
+                }
+                *alive = true;
+                strings |= kind == Kind::String && t.strings.get(s).count() == INFINITE;
+            }
+        }
+        // What is counted is all values together: so no other kind may be without end.
+        let only = |kind: Kind| {
+            KINDS
+                .into_iter()
+                .zip(&alive)
+                .all(|(k, &alive)| k == kind || matches!(k, Kind::Null | Kind::Bool) || !alive)
+        };
+        let many = t.count(w, self.rest, MANY).is_ok_and(|n| n >= MANY);
+        let fixed = self.prefix.is_empty() && self.monitors.is_empty();
+        let found = [
+            fixed && strings,
+            fixed && many && only(Kind::Array),
+            fixed && many && only(Kind::Object),
+        ];
+        *self.endless.get_or_init(|| found)
     }
 
     /// Items still needed before the array may close.

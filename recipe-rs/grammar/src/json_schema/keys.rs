@@ -1,11 +1,12 @@
 //! Keys of an object: which declared name, or which class of other names, the characters typed so far can become.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::chardfa::{CharDfa, Edge, Tuples, INFINITE};
 use super::error::SchemaError;
 use super::strings::MAX_DFA_STATES;
+use crate::hash::mix;
 
 /// Not on the way to any declared name.
 pub(crate) const OFF: u32 = u32::MAX;
@@ -41,6 +42,9 @@ pub(crate) struct Keys {
     class_of_state: Vec<u32>,
     /// For each state: strings of each class that complete it.
     counts: Vec<Box<[u64]>>,
+    endless: bool,
+    /// States that behave alike for so many characters; of the horizon last asked for.
+    alike: Mutex<Option<(u32, Arc<[u32]>)>>,
 }
 
 impl Keys {
@@ -99,7 +103,10 @@ impl Keys {
             class_of_state.push(id);
         }
         let counts = counts(&t.edges, &class_of_state, classes.len());
+        let endless = counts.iter().flatten().all(|&n| n == 0 || n == INFINITE);
         let mut keys = Keys {
+            endless,
+            alike: Mutex::default(),
             names,
             trie,
             classes,
@@ -175,6 +182,35 @@ impl Keys {
             .count() as u64
     }
 
+    /// Whether each state completes no or endlessly many names of each class, so that used ones leave others.
+    pub(crate) fn endless(&self) -> bool {
+        self.endless
+    }
+
+    /// For each class state the first one that behaves alike for `horizon` characters: it stands for the
+    /// same class, and the same classes are still possible.
+    pub(crate) fn alike(&self, horizon: u32) -> Arc<[u32]> {
+        let mut known = self
+            .alike
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        match &*known {
+            Some((h, found)) if *h == horizon => Arc::clone(found),
+            _ => {
+                let label = |q: usize| {
+                    self.counts[q]
+                        .iter()
+                        .fold(u128::from(self.class_of_state[q]), |hash, &n| {
+                            mix(0x4b, hash, u128::from(n != 0))
+                        })
+                };
+                let found: Arc<[u32]> = super::horizon::alike(&self.edges, label, horizon).into();
+                *known = Some((horizon, Arc::clone(&found)));
+                found
+            }
+        }
+    }
+
     /// Next states for the characters `low..=high`: each child of the trie node, and each range of the class automaton
     /// without those children.
     pub(crate) fn next_states(
@@ -225,6 +261,17 @@ impl Keys {
             }
         }
         false
+    }
+
+    /// The class state after every character of a range, if it is the same for all and no declared name goes on
+    /// with one of them.
+    pub(crate) fn one_target(&self, t: u32, q: u32, low: u32, high: u32) -> Option<u32> {
+        if self.children(t).iter().any(|c| (low..=high).contains(&c.0)) {
+            return None;
+        }
+        let es = &self.edges[q as usize];
+        let e = es.get(es.partition_point(|e| e.high < low))?;
+        (e.low <= low && high <= e.high).then_some(e.target)
     }
 
     /// Whether every character keeps the class state.

@@ -16,9 +16,11 @@ use super::error::SchemaError;
 use super::json::{self, Value};
 use super::keys::OFF;
 use super::numbers::NumberPrefix;
-use super::objects::{bit, members, text_of, with_member, Memory, ObjectShape, ObjectState, NONE};
+use super::objects::{
+    bit, members, text_of, with_member, Memory, ObjectShape, ObjectState, FRESH, NONE,
+};
 use super::shapes::{Atom, Kind, TermId, FALSE, KINDS};
-use super::strings::{decode, finish_char, push_escaped, Decoded};
+use super::strings::{decode, finish_char, push_escaped, Decoded, FAR};
 use super::terms::{add, Terms, Walk, NEVER};
 use super::Whitespace;
 use crate::bytes::ByteSet;
@@ -26,30 +28,28 @@ use crate::complete::Piece;
 use crate::engine::DEAD;
 use crate::machine::{Body, Callee, Cx, Finish, Machine, MachineId, Moves, Successors};
 use crate::regex::NodeId;
+use crate::vocab::TokenFacts;
 
 const ROOT: u32 = 0;
 const ROOT_END: u32 = 1;
 const VALUE: u32 = 2;
 const LITERAL: u32 = 3;
-const STRING: u32 = 4;
+pub(super) const STRING: u32 = 4;
 const NUMBER: u32 = 5;
-const ARRAY: u32 = 6;
-const UNIQUE: u32 = 7;
-const OBJECT: u32 = 8;
-const KEY: u32 = 9;
-const COLON: u32 = 10;
-const MEMBER: u32 = 11;
+pub(super) const ARRAY: u32 = 6;
+pub(super) const UNIQUE: u32 = 7;
+pub(super) const OBJECT: u32 = 8;
+pub(super) const KEY: u32 = 9;
+pub(super) const COLON: u32 = 10;
+pub(super) const MEMBER: u32 = 11;
 const DONE: u32 = 12;
 const QUOTE: u32 = 13;
-const KEY_QUOTE: u32 = 14;
-
-/// In place of the text of a unique item: any text that no other item has. Only masks use it (see `saturate`).
-const FRESH: u32 = u32::MAX - 1;
+pub(super) const KEY_QUOTE: u32 = 14;
 
 /// After the opening bracket.
 const OPEN: u32 = 0;
 /// After an item or member.
-const AFTER: u32 = 1;
+pub(super) const AFTER: u32 = 1;
 /// After a comma, a space still to come.
 const COMMA: u32 = 2;
 /// After a comma (and its space).
@@ -90,19 +90,19 @@ fn is_space(b: u8) -> bool {
     matches!(b, b' ' | b'\t' | b'\n' | b'\r')
 }
 
-fn object_words(phase: u32, shape: u32, st: &ObjectState) -> Vec<u32> {
+pub(super) fn object_words(phase: u32, shape: u32, st: &ObjectState) -> Vec<u32> {
     let mut w = vec![OBJECT, phase, shape];
     st.push_words(&mut w);
     w
 }
 
-fn member_words(lead: u32, term: TermId, shape: u32, st: &ObjectState) -> Vec<u32> {
+pub(super) fn member_words(lead: u32, term: TermId, shape: u32, st: &ObjectState) -> Vec<u32> {
     let mut w = vec![MEMBER, lead, term, shape];
     st.push_words(&mut w);
     w
 }
 
-fn array_words(phase: u32, shape: u32, seen: u32, st: &ArrayState) -> Vec<u32> {
+pub(super) fn array_words(phase: u32, shape: u32, seen: u32, st: &ArrayState) -> Vec<u32> {
     let mut w = vec![ARRAY, phase, shape, seen];
     st.push_words(&mut w);
     w
@@ -132,12 +132,17 @@ impl JsonMachine {
         Callee::Machine(self.id, vec![VALUE, term])
     }
 
-    fn walk(&self) -> Walk {
+    pub(super) fn walk(&self) -> Walk {
         Walk::new(&self.terms.settings)
     }
 
     /// Live shapes of a term for one kind.
-    fn live_shapes(&self, w: &mut Walk, term: TermId, kind: Kind) -> Result<Vec<u32>, SchemaError> {
+    pub(super) fn live_shapes(
+        &self,
+        w: &mut Walk,
+        term: TermId,
+        kind: Kind,
+    ) -> Result<Vec<u32>, SchemaError> {
         let mut out = Vec::new();
         for &s in self.terms.shapes(w, term, kind)?.iter() {
             if self.terms.shape_cost(w, kind, s)? != NEVER {
@@ -322,7 +327,7 @@ impl JsonMachine {
     }
 
     /// The ways in which the next item can count, used values excluded where items are unique.
-    fn item_ways(
+    pub(super) fn item_ways(
         &self,
         cx: &Cx<'_>,
         shape: &ArrayShape,
@@ -382,7 +387,7 @@ impl JsonMachine {
     }
 
     /// The array state after the item of a `UNIQUE` state, if that item may end here.
-    fn finished_item(&self, cx: &mut Cx<'_>, s: &[u32]) -> Option<Vec<u32>> {
+    pub(super) fn finished_item(&self, cx: &mut Cx<'_>, s: &[u32]) -> Option<Vec<u32>> {
         let mut bytes = Vec::new();
         let mut at = s[4];
         if at == FRESH {
@@ -477,7 +482,9 @@ impl JsonMachine {
             Some(Decoded::Char(c)) => {
                 let (t, q) = shape.keys.step(trie, q, c);
                 let remember = shape.has_other(&allowed);
-                let text = if remember {
+                let text = if text == FRESH {
+                    FRESH
+                } else if remember {
                     cx.intern(&[text, c])
                 } else {
                     NONE
@@ -493,7 +500,7 @@ impl JsonMachine {
     }
 
     /// Ways of the value after a `COLON` state's key: term and state after it.
-    fn ways_after_key(
+    pub(super) fn ways_after_key(
         &self,
         cx: &mut Cx<'_>,
         w: &mut Walk,
@@ -968,6 +975,15 @@ impl JsonMachine {
     }
 }
 
+/// The bytes that begin some characters, escaped spellings included.
+fn first_bytes(chars: impl Iterator<Item = u32>) -> ByteSet {
+    let mut set = ByteSet::single(b'\\');
+    for c in chars.filter_map(char::from_u32) {
+        set.insert(c.encode_utf8(&mut [0; 4]).as_bytes()[0]);
+    }
+    set
+}
+
 /// A short rest of a nested text.
 fn nested_completion(cx: &mut Cx<'_>, start: crate::engine::ConfigId) -> Option<Vec<u8>> {
     let pieces = cx.engine.finish(start, 1 << 20).ok()?;
@@ -1124,7 +1140,7 @@ impl Machine for JsonMachine {
             UNIQUE => s[4] != FRESH,
             KEY => {
                 let shape = self.terms.objects.get(s[1]);
-                shape.has_other(cx.get(s[6]))
+                s[5] != FRESH && shape.has_other(cx.get(s[6]))
             }
             ARRAY => self.terms.arrays.get(s[2]).unique,
             _ => false,
@@ -1143,8 +1159,8 @@ impl Machine for JsonMachine {
         match s[0] {
             STRING => {
                 let shape = self.terms.strings.get(s[1]);
-                let n = shape.saturated(s[3], horizon);
-                (n != s[3]).then(|| vec![STRING, s[1], s[2], n, s[4]])
+                let (q, n) = shape.saturated(s[2], s[3], horizon);
+                ((q, n) != (s[2], s[3])).then(|| vec![STRING, s[1], q, n, s[4]])
             }
             // What has been read of an item matters only once it is compared with later ones (that no used value
             // is repeated is part of the item's own term), so not before a token holds a whole equal item
@@ -1159,9 +1175,12 @@ impl Machine for JsonMachine {
                     }
                     at = w[0];
                 }
+                let mut walk = self.walk();
+                let endless = self.terms.arrays.get(s[1]).endless(&self.terms, &mut walk);
                 let long = match read.last() {
-                    Some(b'"') => true,
-                    Some(b'{' | b'[') => read.len() >= 8,
+                    Some(b'"') => endless[0],
+                    Some(b'[') => endless[1] && read.len() >= 8,
+                    Some(b'{') => endless[2] && read.len() >= 8,
                     _ => false,
                 };
                 long.then(|| {
@@ -1180,7 +1199,18 @@ impl Machine for JsonMachine {
         }
     }
 
+    fn canonical(&self, cx: &mut Cx<'_>, s: &[u32], facts: &TokenFacts) -> Option<Vec<u32>> {
+        self.canonical_state(cx, s, facts)
+    }
+
     fn tracked_bytes(&self, cx: &mut Cx<'_>, s: &[u32]) -> ByteSet {
+        if s[0] == UNIQUE {
+            let inner = cx.nested_state(crate::engine::ConfigId(s[3]), self.id);
+            return inner.map_or(ByteSet::ALL, |inner| self.tracked_bytes(cx, &inner));
+        }
+        if s[0] == STRING && s[4] == 0 {
+            return first_bytes(self.string_heads(s).into_iter().flatten());
+        }
         if s[0] != KEY || s[4] != 0 {
             return ByteSet::ALL;
         }
@@ -1198,22 +1228,30 @@ impl Machine for JsonMachine {
                 next.push(c as u32);
             }
         }
-        let mut set = ByteSet::single(b'\\');
-        for c in next.into_iter().filter_map(char::from_u32) {
-            set.insert(c.encode_utf8(&mut [0; 4]).as_bytes()[0]);
-        }
-        set
+        first_bytes(next.into_iter())
     }
 
     fn body(&self, cx: &mut Cx<'_>, s: &[u32]) -> Option<Body> {
         match s[0] {
             STRING if s[4] == 0 => {
                 let shape = self.terms.strings.get(s[1]);
-                if !shape.loops(s[2]) || !shape.plain() {
+                if !shape.plain(s[3]) {
                     return None;
                 }
+                if !shape.loops(s[2]) {
+                    return self.string_heads(s).map(|_| Body {
+                        unit: self.unit,
+                        min: 0,
+                        max: crate::regex::INFINITE,
+                        exit: vec![QUOTE],
+                        tracked: true,
+                    });
+                }
                 let min = shape.min.saturating_sub(s[3]);
-                let max = shape.max.map_or(crate::regex::INFINITE, |m| m - s[3]);
+                let max = match shape.max {
+                    Some(m) if s[3] != FAR => m - s[3],
+                    _ => crate::regex::INFINITE,
+                };
                 (max > 0).then(|| Body {
                     unit: self.unit,
                     min,
@@ -1235,12 +1273,11 @@ impl Machine for JsonMachine {
                 }
                 let others = members(cx, s[8]);
                 let typed = text_of(cx, s[5]);
-                let repeats = others
-                    .iter()
-                    .any(|&o| o != s[5] && text_of(cx, o).starts_with(&typed));
-                // Stands for any text that is no repetition.
-                let fresh = cx.intern(&[NONE, 0x11_0000]);
-                let mut exit = vec![KEY_QUOTE, s[1], label, fresh];
+                let repeats = s[5] != FRESH
+                    && others
+                        .iter()
+                        .any(|&o| o != s[5] && text_of(cx, o).starts_with(&typed));
+                let mut exit = vec![KEY_QUOTE, s[1], label, FRESH];
                 exit.extend(&s[7..]);
                 Some(Body {
                     unit: self.unit,
@@ -1249,6 +1286,15 @@ impl Machine for JsonMachine {
                     exit,
                     tracked: trie != OFF || repeats,
                 })
+            }
+            // A string among unique items: the body of that string.
+            UNIQUE if s[4] == FRESH => {
+                let inner = cx.nested_state(crate::engine::ConfigId(s[3]), self.id)?;
+                let body = self.body(cx, &inner)?;
+                let exit = cx.nested_at(self.id, &body.exit).ok()?;
+                let mut w = s.to_vec();
+                w[3] = exit.0;
+                Some(Body { exit: w, ..body })
             }
             _ => None,
         }

@@ -10,11 +10,13 @@
 
 mod arrays;
 mod ast;
+mod canonical;
 mod chardfa;
 mod decimal;
 mod error;
 mod expand;
 mod formats;
+mod horizon;
 mod json;
 mod keys;
 mod langs;
@@ -172,6 +174,14 @@ pub fn add_to(
     let words = machine.start();
     let id = builder.add_machine(Arc::new(machine));
     Ok((builder.machine(id, &words, cost), relaxed))
+}
+
+/// The text that stands between two quotes of a JSON text, decoded; `None` when it is no JSON string.
+pub(crate) fn unquoted(inner: &str) -> Option<String> {
+    match &*json::parse(&format!("\"{inner}\""), 4).ok()?.to_value() {
+        json::Value::Str(s) => Some(s.to_string()),
+        _ => None,
+    }
 }
 
 /// A schema that was read.

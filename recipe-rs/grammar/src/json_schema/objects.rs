@@ -23,10 +23,17 @@ pub(crate) trait Memory {
 /// No memory id: the empty set, the empty text.
 pub(crate) const NONE: u32 = u32::MAX;
 
+/// In place of a text: any text that no other key or item has. Only masks use it.
+pub(crate) const FRESH: u32 = u32::MAX - 1;
+
 /// The characters of a text that was interned one by one as (rest, character).
 pub(crate) fn text_of(mem: &dyn Memory, mut id: u32) -> String {
     let mut out = Vec::new();
     while id != NONE {
+        if id == FRESH {
+            out.push('\u{10FFFF}');
+            break;
+        }
         let w = mem.get(id);
         out.push(char::from_u32(w[1]).unwrap_or('\u{fffd}'));
         id = w[0];
@@ -361,6 +368,11 @@ impl ObjectShape {
             pos: 0,
             seen: vec![0; self.keys.names.len().div_ceil(32)],
         }
+    }
+
+    /// Whether each key has one term, whatever the others are.
+    pub(crate) fn simple(&self) -> bool {
+        self.clauses.is_empty()
     }
 
     /// Whether the label is a declared name.
@@ -924,7 +936,7 @@ impl ObjectShape {
             width: 1,
         };
         self.lives(mem, st, allowed, here, |s| {
-            s.starts_with(&text_of(mem, text))
+            text != FRESH && s.starts_with(&text_of(mem, text))
         })
     }
 
@@ -940,6 +952,9 @@ impl ObjectShape {
     ) -> bool {
         self.keys.next_states(trie, q, low, high, |next| {
             self.lives(mem, st, allowed, next, |s| {
+                if text == FRESH {
+                    return false;
+                }
                 let mut rest = match s.strip_prefix(&*text_of(mem, text)) {
                     Some(rest) => rest.chars(),
                     None => return false,

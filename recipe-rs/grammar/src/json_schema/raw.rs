@@ -166,7 +166,7 @@ impl Machine for RawString {
     }
 
     fn saturate(&self, _cx: &mut Cx<'_>, state: &[u32], horizon: u32) -> Option<Vec<u32>> {
-        let n = self.shape(state).saturated(state[2], horizon);
-        (n != state[2]).then(|| vec![state[0], state[1], n, state[3], state[4]])
+        let (q, n) = self.shape(state).saturated(state[1], state[2], horizon);
+        ((q, n) != (state[1], state[2])).then(|| vec![state[0], q, n, state[3], state[4]])
     }
 }

@@ -11,6 +11,10 @@ use super::error::SchemaError;
 use super::shapes::StringSet;
 use super::terms::{Terms, NEVER};
 
+/// In place of a count of characters: the lower bound is reached, the upper one further than any token
+/// reaches.
+pub(crate) const FAR: u32 = u32::MAX;
+
 /// States of a product of patterns.
 pub(crate) const MAX_DFA_STATES: usize = 60_000;
 
@@ -200,19 +204,23 @@ impl StringShape {
     /// Whether a string can end in this state.
     pub(crate) fn accepts(&self, q: u32, n: u32) -> bool {
         n >= self.min
-            && self.max.is_none_or(|m| n <= m)
+            && (n == FAR || self.max.is_none_or(|m| n <= m))
             && self.dfa.as_ref().is_none_or(|d| d.accepts(q))
     }
 
     /// The character count that matters after one more character.
     fn bump(&self, n: u32) -> u32 {
         match self.max {
+            _ if n == FAR => FAR,
             Some(_) => n + 1,
             None => (n + 1).min(self.min),
         }
     }
 
     fn feasible(&self, q: u32, n: u32) -> bool {
+        if n == FAR {
+            return true;
+        }
         if self.max.is_some_and(|m| n > m) {
             return false;
         }
@@ -253,7 +261,7 @@ impl StringShape {
 
     /// A superset of the characters that may come next, as ranges.
     pub(crate) fn next_ranges(&self, q: u32, n: u32) -> Vec<(u32, u32)> {
-        if self.max.is_some_and(|m| n >= m) {
+        if n != FAR && self.max.is_some_and(|m| n >= m) {
             return Vec::new();
         }
         match &self.dfa {
@@ -264,6 +272,7 @@ impl StringShape {
 
     /// A short text that completes the string, without the closing quote.
     pub(crate) fn completion(&self, q: u32, n: u32) -> Option<String> {
+        let n = if n == FAR { self.min } else { n };
         let Some(d) = &self.dfa else {
             return Some("a".repeat(self.min.saturating_sub(n) as usize));
         };
@@ -346,25 +355,97 @@ impl StringShape {
         }
     }
 
-    /// Whether lengths do not interact with the automaton.
-    pub(crate) fn plain(&self) -> bool {
-        self.lengths.is_none()
+    /// Whether lengths do not interact with the automaton after `n` characters.
+    pub(crate) fn plain(&self, n: u32) -> bool {
+        n == FAR || self.lengths.is_none()
     }
 
-    /// A count that behaves alike for the next `horizon` characters.
-    pub(crate) fn saturated(&self, n: u32, horizon: u32) -> u32 {
-        if self.lengths.is_some() {
-            return n;
+    /// A state that behaves alike for the next `horizon` characters.
+    pub(crate) fn saturated(&self, q: u32, n: u32, horizon: u32) -> (u32, u32) {
+        let alike = || {
+            self.dfa
+                .as_ref()
+                .map_or(q, |d| d.alike(horizon)[q as usize])
+        };
+        if n == FAR {
+            return (alike(), FAR);
         }
-        let far = |m: u32| m.saturating_sub(horizon + 1);
-        if n < self.min {
-            // Far from the lower bound, and so from the upper one.
-            return if n <= far(self.min) { 0 } else { n };
+        if n >= self.min {
+            // The way to the end that the automaton needs must fit too.
+            let needed = match (&self.lengths, &self.dfa) {
+                (Some(_), Some(d)) => d.distance().iter().copied().max().unwrap_or(0),
+                _ => 0,
+            };
+            let far = u64::from(horizon) + u64::from(needed);
+            return match self.max {
+                Some(m) if u64::from(m.saturating_sub(n)) <= far => (q, n),
+                _ => (alike(), FAR),
+            };
         }
-        match self.max {
-            Some(m) if n <= far(m) => far(m).max(self.min),
-            _ => n,
+        // Far from the lower bound, and so from the upper one.
+        if self.lengths.is_none() && n <= self.min.saturating_sub(horizon + 1) {
+            return (q, 0);
         }
+        (q, n)
+    }
+
+    /// The state after every character of a range, if it is the same for all.
+    pub(crate) fn one_target(&self, q: u32, low: u32, high: u32) -> Option<u32> {
+        match &self.dfa {
+            None => Some(0),
+            Some(d) => match d.edges_in(q, low, high) {
+                [e] if e.low <= low && high <= e.high => Some(e.target),
+                _ => None,
+            },
+        }
+    }
+
+    /// Whether every text completes the string from here.
+    pub(crate) fn is_free(&self, q: u32, n: u32) -> bool {
+        (n == FAR || (self.min == 0 && self.max.is_none()))
+            && self
+                .dfa
+                .as_ref()
+                .is_none_or(|d| d.accepts(q) && is_sink(d, q))
+    }
+
+    /// Where all but single strings are allowed: the characters after which it is still to be seen whether
+    /// the string is one of these; after all others every text completes it.
+    pub(crate) fn told_apart(&self, q: u32, n: u32) -> Option<Vec<u32>> {
+        let d = self.dfa.as_ref()?;
+        if (n != FAR && (self.min > 0 || self.max.is_some())) || d.len() > 10_000 {
+            return None;
+        }
+        let free = |t: u32| d.accepts(t) && is_sink(d, t);
+        let whole = |t: u32| {
+            d.edges(t)
+                .iter()
+                .try_fold(0u32, |from, e| {
+                    let fits = e.low == from || (from == 0xd800 && e.low == 0xe000);
+                    fits.then_some(e.high + 1)
+                })
+                .is_some_and(|end| end == 0x11_0000)
+        };
+        let mut heads = Vec::new();
+        let (mut seen, mut queue) = (vec![false; d.len()], vec![q]);
+        while let Some(t) = queue.pop() {
+            if std::mem::replace(&mut seen[t as usize], true) || free(t) {
+                continue;
+            }
+            if !whole(t) {
+                return None;
+            }
+            for e in d.edges(t).iter().filter(|e| !free(e.target)) {
+                if e.high - e.low > 8 {
+                    return None;
+                }
+                queue.push(e.target);
+                if t == q {
+                    heads.extend(e.low..=e.high);
+                }
+            }
+        }
+        Some(heads)
     }
 
     /// Whether every character leads back to the same state of the automaton.
@@ -526,6 +607,20 @@ pub(crate) fn decode(esc: u32, byte: u8, any: impl Fn(u32, u32) -> bool) -> Opti
             )
         }
     }
+}
+
+/// Inside a character's UTF-8 where any continuation bytes may follow: how many, and the characters they lead to.
+pub(crate) fn partial_range(esc: u32) -> Option<(u32, u32, u32)> {
+    let (mode, left, acc) = (esc & 7, esc >> 3 & 7, esc >> 6);
+    let (least, most) = match mode {
+        UTF8_2 => (0x80, 0x7ff),
+        UTF8_3 => (0x800, 0xffff),
+        UTF8_4 => (0x10000, 0x10_ffff),
+        _ => return None,
+    };
+    let (low, high) = (acc << (6 * left), ((acc + 1) << (6 * left)) - 1);
+    let whole = low >= least && high <= most && (high < 0xd800 || low > 0xdfff);
+    whole.then_some((left, low, high))
 }
 
 /// Reads one byte of a string that is written as it is: no escapes, no quotes.

@@ -61,8 +61,8 @@ impl Local {
     }
 
     /// A mask without rests.
-    pub(crate) fn of_ids(ids: Vec<u32>, words: usize) -> Local {
-        let (base, add) = pack(ids, words);
+    pub(crate) fn of(ids: Vec<u32>, row: Option<Vec<u32>>, words: usize) -> Local {
+        let (base, add) = pack(ids, row, words);
         Local {
             own_base: base.is_some(),
             base,
@@ -73,13 +73,25 @@ impl Local {
 }
 
 /// Sort ids, and turn many of them into words.
-fn pack(mut ids: Vec<u32>, words: usize) -> (Option<Arc<[u32]>>, Box<[u32]>) {
-    if ids.len() <= MAX_IDS {
+fn pack(
+    mut ids: Vec<u32>,
+    row: Option<Vec<u32>>,
+    words: usize,
+) -> (Option<Arc<[u32]>>, Box<[u32]>) {
+    let in_row: u32 = row.iter().flatten().map(|w| w.count_ones()).sum();
+    if ids.len() + in_row as usize <= MAX_IDS {
+        for (i, word) in row.iter().flatten().enumerate() {
+            let mut word = *word;
+            while word != 0 {
+                ids.push(i as u32 * 32 + word.trailing_zeros());
+                word &= word - 1;
+            }
+        }
         ids.sort_unstable();
         ids.dedup();
         return (None, ids.into());
     }
-    let mut row = vec![0u32; words];
+    let mut row = row.unwrap_or_else(|| vec![0u32; words]);
     for id in ids {
         super::set(&mut row, id);
     }
@@ -94,6 +106,7 @@ pub(crate) fn compute(
     frame: Frame,
 ) -> Result<Local> {
     let start = engine.single(frame, BOTTOM);
+    let start = engine.canonical(start, vocab.facts());
     if let Some((inside, tracked)) = memo.shape(engine, vocab, frame, start)? {
         if let Some(local) = looped(memo, engine, vocab, start, &inside, tracked)? {
             return Ok(local);
@@ -105,8 +118,8 @@ pub(crate) fn compute(
         engine,
         vocab,
     };
-    walker.walk(vocab.trie(), start, &ByteSet::ALL, &mut found, &|_| true)?;
-    let mut local = Local::of_ids(found.ids, vocab.words());
+    walker.walk_vocabulary(start, &ByteSet::ALL, &mut found)?;
+    let mut local = Local::of(found.ids, found.row, vocab.words());
     let mut items = Vec::new();
     if collect_rests(vocab, vocab.trie(), &found.ends, &|_| true, &mut items) {
         local.rests = build_rests(items);
@@ -137,39 +150,22 @@ fn looped(
     let fits = |counts: &[u8], at: u32| {
         all || (inside.min..=inside.max).contains(&u32::from(counts[at as usize]))
     };
-    let mut ids = Vec::new();
-    let mut ends: Vec<(Arc<Rests>, Vec<u32>)> = Vec::new();
+    let exit = left(memo, engine, vocab, inside, &follow)?;
+    let mut ids = exit.ids.clone();
     let mut walker = Walker {
         memo,
         engine,
         vocab,
     };
-    for byte in follow.iter() {
-        let Some(rests) = profile.rests(vocab, byte) else {
-            continue;
-        };
-        let mut found = Found::default();
-        walker.walk(&rests.trie, inside.exit, &ByteSet::ALL, &mut found, &|at| {
-            fits(&rests.counts, at)
-        })?;
-        ids.append(&mut found.ids);
-        if !found.ends.is_empty() {
-            ends.push((rests, found.ends));
-        }
-    }
     // Tokens that do not enter the body at all.
     let mut direct = Found::default();
-    walker.walk(
-        trie,
-        start,
-        &inside.first.complement(),
-        &mut direct,
-        &|_| true,
-    )?;
+    walker.walk_vocabulary(start, &inside.first.complement(), &mut direct)?;
     ids.append(&mut direct.ids);
+    let (wide, few) = pack(Vec::new(), direct.row.take(), vocab.words());
+    ids.extend(few.iter());
     let mut items: Vec<(&[u8], u32)> = Vec::new();
     let mut complete = collect_rests(vocab, trie, &direct.ends, &|_| true, &mut items);
-    for (rests, places) in &ends {
+    for (rests, places) in &exit.ends {
         complete &= collect_rests(
             vocab,
             &rests.trie,
@@ -180,11 +176,12 @@ fn looped(
     }
     if tracked {
         // Along words that are told apart, what the exit said is replaced by real steps.
+        let leavers = profile.leavers(vocab, &follow);
         let mut special = Found::default();
         let mut replaced = FxHashSet::default();
         track(
             &mut walker,
-            trie,
+            &leavers,
             start,
             inside,
             &mut special,
@@ -193,10 +190,17 @@ fn looped(
         ids.retain(|id| !replaced.contains(id));
         items.retain(|item| !replaced.contains(&item.1));
         ids.append(&mut special.ids);
-        complete &= collect_rests(vocab, trie, &special.ends, &|_| true, &mut items);
+        complete &= collect_rests(vocab, &leavers, &special.ends, &|_| true, &mut items);
+    }
+    let stayers = profile.stayers(vocab, inside.max);
+    let (mut base, mut own_base) = (stayers, false);
+    if let Some(row) = wide {
+        base = base.iter().zip(row.iter()).map(|(a, b)| a | b).collect();
+        own_base = true;
     }
     let mut local = Local {
-        base: Some(profile.stayers(vocab, inside.max)),
+        base: Some(base),
+        own_base,
         ..Local::default()
     };
     if complete {
@@ -215,6 +219,70 @@ fn looped(
     ids.dedup();
     local.add = ids.into();
     Ok(Some(local))
+}
+
+/// Tokens that leave a body by its exit.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    ids: Vec<u32>,
+    /// Nodes of rests at which the frame may have ended.
+    ends: Vec<(Arc<Rests>, Vec<u32>)>,
+}
+
+impl Left {
+    /// Bytes held by it alone.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let ends: usize = self.ends.iter().map(|e| 32 + e.1.len() * 4).sum();
+        64 + self.ids.len() * 4 + ends
+    }
+}
+
+/// The tokens that leave a body after one unit or more; remembered by exit.
+fn left(
+    memo: &mut Memo,
+    engine: &mut Engine,
+    vocab: &Vocabulary,
+    inside: &Inside,
+    follow: &ByteSet,
+) -> Result<Arc<Left>> {
+    let profile = &inside.profile;
+    let all = profile.unbounded(inside.min, inside.max);
+    let bounds = if all {
+        (0, 0)
+    } else {
+        (inside.min, inside.max)
+    };
+    let key = (
+        Arc::as_ptr(profile) as usize,
+        inside.exit,
+        bounds.0,
+        bounds.1,
+    );
+    if let Some(known) = memo.left(&key) {
+        return Ok(known);
+    }
+    let mut left = Left::default();
+    let mut walker = Walker {
+        memo,
+        engine,
+        vocab,
+    };
+    for byte in follow.iter() {
+        let Some(rests) = profile.rests(vocab, byte) else {
+            continue;
+        };
+        let mut found = Found::default();
+        walker.walk(&rests.trie, inside.exit, &ByteSet::ALL, &mut found, &|at| {
+            all || (inside.min..=inside.max).contains(&u32::from(rests.counts[at as usize]))
+        })?;
+        left.ids.append(&mut found.ids);
+        if !found.ends.is_empty() {
+            left.ends.push((rests, found.ends));
+        }
+    }
+    let left = Arc::new(left);
+    memo.keep_left(key, profile, &left);
+    Ok(left)
 }
 
 /// Walk the words of a tracked body for real, as long as they are tracked, and judge the tokens that
@@ -243,13 +311,13 @@ fn track(
             if unit == super::units::UNIT_DEAD {
                 if node != 0 && state == UNIT_AT_START {
                     replaced.extend(trie.ids_below(child));
-                    let next = walker.engine.step(config, byte)?;
+                    let next = walker.step(config, byte)?;
                     if next != DEAD {
                         walker.below(trie, child, next, found, &|_| true)?;
                     }
                 }
             } else if heads.contains(byte) {
-                let next = walker.engine.step(config, byte)?;
+                let next = walker.step(config, byte)?;
                 let on = next != DEAD
                     && (unit != UNIT_AT_START || walker.memo.is_tracked(walker.engine, next));
                 if on && below > child + 1 {
@@ -322,19 +390,21 @@ pub(crate) fn extra(
     local: &Local,
     frame: Frame,
     parents: u32,
-) -> Result<(Vec<u32>, bool)> {
+) -> Result<(Found, bool)> {
     if local.rests.is_none() && local.tail.is_none() && local.blind.is_empty() {
-        return Ok((Vec::new(), false));
+        return Ok((Found::default(), false));
     }
     let back: ConfigId = engine.returned(parents)?;
+    let back = engine.canonical(back, vocab.facts());
     let live = engine.live_bytes(back);
     if live.is_empty() {
-        return Ok((Vec::new(), false));
+        return Ok((Found::default(), false));
     }
     let mut found = Found::default();
     let blind = !live.intersect(&local.blind).is_empty();
     let start = if blind {
-        engine.single_above(frame, parents)
+        let whole = engine.single_above(frame, parents);
+        engine.canonical(whole, vocab.facts())
     } else {
         back
     };
@@ -344,8 +414,8 @@ pub(crate) fn extra(
         vocab,
     };
     if blind {
-        walker.walk(vocab.trie(), start, &ByteSet::ALL, &mut found, &|_| true)?;
-        return Ok((found.ids, true));
+        walker.walk_vocabulary(start, &ByteSet::ALL, &mut found)?;
+        return Ok((found, true));
     }
     if let Some(rests) = &local.rests {
         walker.walk(&rests.trie, back, &ByteSet::ALL, &mut found, &|_| true)?;
@@ -362,5 +432,5 @@ pub(crate) fn extra(
             })?;
         }
     }
-    Ok((found.ids, false))
+    Ok((found, false))
 }

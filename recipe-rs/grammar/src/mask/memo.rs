@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::local::{self, Local};
+use super::local::{self, Left, Local};
 use super::units::{Loop, Profile, UnitTable, UNIT_START};
 use super::walk::Inside;
 use super::{Mask, NodeMask};
@@ -79,10 +79,15 @@ pub(crate) struct Memo {
     masks: Aging<ConfigId, Arc<Mask>>,
     threads: Aging<(Frame, u32), Arc<NodeMask>>,
     locals: Aging<Frame, Arc<Local>>,
-    saturated: FxHashMap<Frame, Frame>,
     profiles: FxHashMap<NodeId, Option<Arc<Profile>>>,
     bodies: FxHashMap<ConfigId, Option<Inside>>,
+    left: Aging<LeftKey, Arc<Left>>,
+    /// Profiles whose addresses are in the keys of `left`.
+    held: FxHashMap<usize, Arc<Profile>>,
 }
+
+/// A profile by address, an exit, bounds on units.
+type LeftKey = (usize, ConfigId, u32, u32);
 
 impl Memo {
     pub(crate) fn new(limit: usize) -> Self {
@@ -90,9 +95,10 @@ impl Memo {
             masks: Aging::new(limit / 8),
             threads: Aging::new(limit / 4),
             locals: Aging::new(limit / 4),
-            saturated: FxHashMap::default(),
             profiles: FxHashMap::default(),
             bodies: FxHashMap::default(),
+            left: Aging::new(limit / 16),
+            held: FxHashMap::default(),
         }
     }
 
@@ -106,6 +112,7 @@ impl Memo {
         vocab: &Vocabulary,
         config: ConfigId,
     ) -> Result<Arc<Mask>> {
+        let config = engine.canonical(config, vocab.facts());
         if let Some(known) = self.masks.get(&config, |_| 128) {
             return Ok(known);
         }
@@ -136,26 +143,18 @@ impl Memo {
         parents: u32,
     ) -> Result<Arc<NodeMask>> {
         let size = |m: &Arc<NodeMask>| 64 + m.extra.len() * 4;
-        let same = match self.saturated.get(&frame) {
-            Some(&known) => known,
-            None => {
-                let same = engine.saturate(frame, vocab.longest());
-                self.saturated.insert(frame, same);
-                same
-            }
-        };
-        if let Some(known) = self.threads.get(&(same, parents), size) {
+        if let Some(known) = self.threads.get(&(frame, parents), size) {
             return Ok(known);
         }
-        let local = self.local(engine, vocab, same)?;
-        let (ids, whole) = local::extra(self, engine, vocab, &local, same, parents)?;
+        let local = self.local(engine, vocab, frame)?;
+        let (found, whole) = local::extra(self, engine, vocab, &local, frame, parents)?;
         let mask = if whole {
             Arc::new(NodeMask {
-                local: Arc::new(Local::of_ids(ids, vocab.words())),
+                local: Arc::new(Local::of(found.ids, found.row, vocab.words())),
                 extra: Box::default(),
             })
         } else {
-            let mut ids = ids;
+            let mut ids = found.ids;
             ids.sort_unstable();
             ids.dedup();
             Arc::new(NodeMask {
@@ -165,7 +164,7 @@ impl Memo {
         };
         let bytes = size(&mask) + if whole { mask.local.heap_bytes() } else { 0 };
         self.threads
-            .insert((same, parents), Arc::clone(&mask), bytes);
+            .insert((frame, parents), Arc::clone(&mask), bytes);
         Ok(mask)
     }
 
@@ -194,6 +193,17 @@ impl Memo {
         self.locals
             .insert(frame, Arc::clone(&local), local.heap_bytes());
         Ok(local)
+    }
+
+    pub(crate) fn left(&mut self, key: &LeftKey) -> Option<Arc<Left>> {
+        self.left.get(key, |l| l.heap_bytes())
+    }
+
+    pub(crate) fn keep_left(&mut self, key: LeftKey, profile: &Arc<Profile>, left: &Arc<Left>) {
+        self.held
+            .entry(key.0)
+            .or_insert_with(|| Arc::clone(profile));
+        self.left.insert(key, Arc::clone(left), left.heap_bytes());
     }
 
     /// How the vocabulary behaves in a loop over a unit; `None` when the unit is not prefix-free.
@@ -234,6 +244,7 @@ impl Memo {
                         state: l.rest.0,
                     };
                     let exit = engine.entered(rest, BOTTOM)?;
+                    let exit = engine.canonical(exit, vocab.facts());
                     let first = engine.regex.first_bytes(l.unit);
                     return Ok(Some((
                         Inside {
@@ -256,6 +267,7 @@ impl Memo {
                         state: engine.intern_payload(&body.exit),
                     };
                     let exit = engine.entered(exit, BOTTOM)?;
+                    let exit = engine.canonical(exit, vocab.facts());
                     let first = engine.regex.first_bytes(body.unit);
                     let tracked = if body.tracked {
                         engine.tracked_bytes(frame)
@@ -289,12 +301,22 @@ impl Memo {
         if engine.live_bytes(start).len() < 60 || engine.is_exact(start) || vocab.longest() > 250 {
             return Ok(None);
         }
+        let facts = vocab.facts();
         let mut exit = None;
         let mut next = vec![0u16; 512];
         let mut middle: Vec<ConfigId> = Vec::new();
         let mut single_bytes = 0;
+        let place =
+            |middle: &mut Vec<ConfigId>, to: ConfigId| match middle.iter().position(|&m| m == to) {
+                Some(i) => i as u16 + 2,
+                None => {
+                    middle.push(to);
+                    middle.len() as u16 + 1
+                }
+            };
         for byte in 0..=0xF4u8 {
             let to = engine.step(start, byte)?;
+            let to = engine.canonical(to, facts);
             if to == DEAD || (0x80..0xC2).contains(&byte) {
                 continue;
             }
@@ -305,13 +327,7 @@ impl Memo {
                 single_bytes += usize::from(byte < 0x80);
                 UNIT_START
             } else if byte >= 0xC2 && !engine.has_escaped(to) {
-                match middle.iter().position(|&m| m == to) {
-                    Some(i) => i as u16 + 2,
-                    None => {
-                        middle.push(to);
-                        middle.len() as u16 + 1
-                    }
-                }
+                place(&mut middle, to)
             } else {
                 continue;
             };
@@ -320,43 +336,42 @@ impl Memo {
         let Some(exit) = exit.filter(|_| single_bytes >= 48) else {
             return Ok(None);
         };
-        // Continuations: all of them have to lead back in the end.
+        // Continuations: only first bytes whose characters all lead back (or die) begin units.
+        let mut impure: Vec<bool> = Vec::new();
         let mut done = 0;
-        let mut fine = true;
-        while done < middle.len() && fine {
-            if middle.len() > 40 {
-                fine = false;
-                break;
-            }
+        while done < middle.len() && middle.len() <= 200 {
             let from = middle[done];
             next.resize((done + 3) * 256, 0);
+            let mut fine = true;
             for byte in 0..=255u8 {
                 let to = engine.step(from, byte)?;
+                let to = engine.canonical(to, facts);
                 if to == DEAD {
                     continue;
                 }
                 let id = if to == exit {
                     UNIT_START
                 } else if !engine.has_escaped(to) && (0x80..0xC0).contains(&byte) {
-                    match middle.iter().position(|&m| m == to) {
-                        Some(i) => i as u16 + 2,
-                        None => {
-                            middle.push(to);
-                            middle.len() as u16 + 1
-                        }
-                    }
+                    place(&mut middle, to)
                 } else {
                     fine = false;
-                    break;
+                    continue;
                 };
                 next[(done + 2) * 256 + byte as usize] = id;
             }
+            impure.push(!fine);
             done += 1;
         }
-        if !fine {
-            // Only the single bytes loop; the others leave the body.
-            next.truncate(512);
-            for entry in &mut next[256 + 0x80..] {
+        impure.resize(middle.len(), true);
+        next.resize((middle.len() + 2) * 256, 0);
+        for _ in 0..3 {
+            for i in 0..middle.len() {
+                let row = &next[(i + 2) * 256..(i + 3) * 256];
+                impure[i] |= row.iter().any(|&n| n >= 2 && impure[n as usize - 2]);
+            }
+        }
+        for entry in &mut next[256 + 0x80..512] {
+            if *entry >= 2 && impure[*entry as usize - 2] {
                 *entry = 0;
             }
         }
@@ -425,6 +440,7 @@ impl Memo {
                 if let Some((unit, min, max, exit)) = parts {
                     if let Some(profile) = self.profile(engine, vocab, unit) {
                         let exit = engine.entered_above(exit, parents)?;
+                        let exit = engine.canonical(exit, vocab.facts());
                         let first = engine.regex.first_bytes(unit);
                         // What the frame returns to must not read on where the body does.
                         if engine.live_bytes(exit).intersect(&first).is_empty() {

@@ -157,6 +157,7 @@ pub(crate) struct Profile {
 struct Made {
     rests: BTreeMap<u8, Arc<Rests>>,
     at_most: BTreeMap<u32, Arc<[u32]>>,
+    leavers: Vec<(ByteSet, Arc<Trie>)>,
 }
 
 /// Most leaving places kept for one byte.
@@ -285,6 +286,31 @@ impl Profile {
         let row: Arc<[u32]> = row.into();
         made.at_most.insert(max, Arc::clone(&row));
         row
+    }
+
+    /// The tokens that leave with one of these bytes after one unit or more, whole.
+    pub(crate) fn leavers(&self, vocab: &Vocabulary, bytes: &ByteSet) -> Arc<Trie> {
+        let mut made = self
+            .made
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some((_, known)) = made.leavers.iter().find(|(b, _)| b == bytes) {
+            return Arc::clone(known);
+        }
+        let trie = vocab.trie();
+        let mut places: Vec<u32> = Vec::new();
+        for byte in bytes.iter() {
+            for &(node, _, _) in self.leaves.get(&byte).into_iter().flatten() {
+                let (from, to) = (node as usize, trie.ends[node as usize] as usize);
+                places.extend(trie.starts[from]..trie.starts[to]);
+            }
+        }
+        places.sort_unstable();
+        places.dedup();
+        let ids = places.into_iter().map(|at| trie.order[at as usize]);
+        let found = Arc::new(Trie::from_sorted(ids.map(|id| (vocab.token(id), id))));
+        made.leavers.push((*bytes, Arc::clone(&found)));
+        found
     }
 
     /// The rests that begin with `byte`, of tokens that leave with it after one unit or more.

@@ -7,6 +7,8 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use super::memo::Memo;
 use super::units::{Profile, UNIT_DEAD, UNIT_START};
 use crate::bytes::ByteSet;
@@ -19,6 +21,8 @@ use crate::vocab::{Trie, Vocabulary};
 pub(crate) struct Found {
     /// Ids of surviving strings, unsorted.
     pub(crate) ids: Vec<u32>,
+    /// More of them, as words.
+    pub(crate) row: Option<Vec<u32>>,
     /// Nodes at which the bottom frame may have ended.
     pub(crate) ends: Vec<u32>,
 }
@@ -37,6 +41,45 @@ pub(crate) struct Inside {
     pub(crate) tracked: ByteSet,
 }
 
+/// Vocabularies with fewer nodes are walked with the engine's own steps.
+const MANY_NODES: usize = 2_000;
+/// Most configurations in the table of one walk.
+const MAX_MET: usize = 4_000;
+const DEAD_STATE: u16 = 0;
+const TOO_MANY: u16 = u16::MAX - 1;
+const UNKNOWN: u16 = u16::MAX;
+
+/// How to go on below a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gear {
+    Table,
+    /// Nothing can follow.
+    Nothing,
+    /// A body of units.
+    Slow,
+}
+
+/// Configurations met in one walk, numbered; 0 is the dead one.
+#[derive(Debug, Default)]
+struct Met {
+    next: Vec<u16>,
+    configs: Vec<ConfigId>,
+    /// How to go on, and whether the bottom frame may have ended.
+    gears: Vec<(Gear, bool)>,
+    ids: FxHashMap<ConfigId, u16>,
+}
+
+impl Met {
+    fn add(&mut self, config: ConfigId, gear: Gear) -> u16 {
+        let id = self.configs.len() as u16;
+        self.configs.push(config);
+        self.gears.push((gear, false));
+        self.next.resize(self.next.len() + 256, UNKNOWN);
+        self.ids.insert(config, id);
+        id
+    }
+}
+
 /// Walks one trie.
 pub(crate) struct Walker<'a> {
     pub(crate) memo: &'a mut Memo,
@@ -45,6 +88,17 @@ pub(crate) struct Walker<'a> {
 }
 
 impl Walker<'_> {
+    /// The canonical configuration after one more byte.
+    #[inline]
+    pub(crate) fn step(&mut self, config: ConfigId, byte: u8) -> Result<ConfigId> {
+        let next = self.engine.step(config, byte)?;
+        Ok(if next == DEAD {
+            DEAD
+        } else {
+            self.engine.canonical(next, self.vocab.facts())
+        })
+    }
+
     /// Walk all strings of `trie` from `start` that begin with a byte of `heads`. Strings that pass `keep`
     /// (given their place in the trie's order) and do not die are found.
     pub(crate) fn walk(
@@ -63,7 +117,7 @@ impl Walker<'_> {
         while i < end {
             let below = trie.ends[i] as usize;
             if heads.contains(trie.bytes[i]) {
-                let next = self.engine.step(start, trie.bytes[i])?;
+                let next = self.step(start, trie.bytes[i])?;
                 if next != DEAD {
                     self.below(trie, i, next, found, keep)?;
                 }
@@ -71,6 +125,127 @@ impl Walker<'_> {
             i = below;
         }
         Ok(())
+    }
+
+    /// Walk the whole vocabulary. In wide states a small table of what was met so far takes the place of the
+    /// engine's, and tokens go into words at once.
+    pub(crate) fn walk_vocabulary(
+        &mut self,
+        start: ConfigId,
+        heads: &ByteSet,
+        found: &mut Found,
+    ) -> Result<()> {
+        let trie = self.vocab.trie();
+        let live = heads.intersect(&self.engine.live_bytes(start));
+        if trie.len() < MANY_NODES || live.len() < 4 {
+            return self.walk(trie, start, heads, found, &|_| true);
+        }
+        let mut row = vec![0u32; self.vocab.words()];
+        let mut met = Met::default();
+        met.add(DEAD, Gear::Nothing);
+        let first = met.add(start, Gear::Table);
+        for byte in live.complement().iter() {
+            met.next[first as usize * 256 + byte as usize] = DEAD_STATE;
+        }
+        // Where the start is met again, no byte is left out.
+        met.ids.remove(&start);
+        let mut stack: Vec<(u32, u16)> = Vec::with_capacity(64);
+        let (mut end, mut state) = (trie.len() as u32, first);
+        let mut i = 1usize;
+        loop {
+            if i >= end as usize {
+                let Some(above) = stack.pop() else { break };
+                (end, state) = above;
+                continue;
+            }
+            let below = trie.ends[i];
+            let mut next = met.next[state as usize * 256 + trie.bytes[i] as usize];
+            if next == UNKNOWN {
+                next = self.meet(&mut met, state, trie.bytes[i])?;
+            }
+            if next == DEAD_STATE {
+                i = below as usize;
+                continue;
+            }
+            if next == TOO_MANY {
+                let to = self.step(met.configs[state as usize], trie.bytes[i])?;
+                self.below(trie, i, to, found, &|_| true)?;
+                i = below as usize;
+                continue;
+            }
+            for at in trie.starts[i]..trie.starts[i + 1] {
+                super::set(&mut row, trie.order[at as usize]);
+            }
+            let gear = met.gears[next as usize];
+            if gear.1 {
+                found.ends.push(i as u32);
+            }
+            i += 1;
+            if below as usize > i {
+                match gear.0 {
+                    Gear::Table => {
+                        stack.push((end, state));
+                        (end, state) = (below, next);
+                    }
+                    Gear::Nothing => i = below as usize,
+                    Gear::Slow => {
+                        let config = met.configs[next as usize];
+                        if !self.unit_gear(trie, i, below, config, found, &|_| true)? {
+                            self.children(trie, i, below, config, found)?;
+                        }
+                        i = below as usize;
+                    }
+                }
+            }
+        }
+        found.row = Some(row);
+        Ok(())
+    }
+
+    /// The children `i..end` of a node that was reached in `config`.
+    fn children(
+        &mut self,
+        trie: &Trie,
+        i: usize,
+        end: u32,
+        config: ConfigId,
+        found: &mut Found,
+    ) -> Result<()> {
+        let mut i = i;
+        while i < end as usize {
+            let next = self.step(config, trie.bytes[i])?;
+            if next != DEAD {
+                self.below(trie, i, next, found, &|_| true)?;
+            }
+            i = trie.ends[i] as usize;
+        }
+        Ok(())
+    }
+
+    /// A step that the table does not have yet.
+    #[cold]
+    fn meet(&mut self, met: &mut Met, state: u16, byte: u8) -> Result<u16> {
+        let to = self.step(met.configs[state as usize], byte)?;
+        let next = if to == DEAD {
+            DEAD_STATE
+        } else if let Some(&known) = met.ids.get(&to) {
+            known
+        } else if met.configs.len() >= MAX_MET {
+            TOO_MANY
+        } else {
+            let gear = if self.engine.live_bytes(to).is_empty() {
+                Gear::Nothing
+            } else if self.memo.inside(self.engine, self.vocab, to)?.is_some() {
+                Gear::Slow
+            } else {
+                Gear::Table
+            };
+            let id = met.add(to, gear);
+            met.gears[id as usize].1 = self.engine.has_escaped(to);
+            id
+        };
+        met.next[state as usize * 256 + byte as usize] = next;
+        Ok(next)
     }
 
     /// Node `i` has been reached in `config`: take its strings and walk what is below it.
@@ -116,7 +291,7 @@ impl Walker<'_> {
                     stack.pop();
                     continue;
                 }
-                next = self.engine.step(config, trie.bytes[i])?;
+                next = self.step(config, trie.bytes[i])?;
                 if next != DEAD {
                     break;
                 }
@@ -149,7 +324,7 @@ impl Walker<'_> {
             }
             let below = trie.ends[i];
             if stack.len() == 1 && inside.tracked.contains(trie.bytes[i]) {
-                let next = self.engine.step(config, trie.bytes[i])?;
+                let next = self.step(config, trie.bytes[i])?;
                 if next != DEAD {
                     self.below(trie, i, next, found, keep)?;
                 }
@@ -168,7 +343,7 @@ impl Walker<'_> {
                             .then_some(inside.exit)
                     };
                     if let Some(from) = from {
-                        let next = self.engine.step(from, trie.bytes[i])?;
+                        let next = self.step(from, trie.bytes[i])?;
                         if next != DEAD {
                             self.below(trie, i, next, found, keep)?;
                         }

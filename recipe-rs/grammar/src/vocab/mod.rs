@@ -3,6 +3,7 @@
 //! Nothing here depends on a grammar. Masks of states that occur in many grammars (the inside of a JSON
 //! string, digits, …) are kept here too, bounded in bytes, so that the next grammar finds them.
 
+mod facts;
 mod file;
 mod tokenizer_json;
 mod trie;
@@ -12,6 +13,7 @@ use std::sync::{Mutex, OnceLock};
 use crate::error::{GrammarError, Result};
 use crate::mask::SharedMasks;
 
+pub use facts::TokenFacts;
 pub use file::from_file;
 
 pub use trie::Trie;
@@ -29,6 +31,7 @@ pub struct Vocabulary {
     longest: u32,
     pub(crate) shared: Mutex<SharedMasks>,
     encoder: OnceLock<Encoder>,
+    facts: OnceLock<TokenFacts>,
 }
 
 /// The tokenizer's own tokenisation of a text, for forced tokens.
@@ -139,6 +142,7 @@ impl Vocabulary {
             longest,
             shared: Mutex::new(SharedMasks::default()),
             encoder: OnceLock::new(),
+            facts: OnceLock::new(),
         }
     }
 
@@ -195,6 +199,12 @@ impl Vocabulary {
     /// Bytes of the longest token.
     pub fn longest(&self) -> u32 {
         self.longest
+    }
+
+    /// What no token can do; looked up once.
+    pub fn facts(&self) -> &TokenFacts {
+        self.facts
+            .get_or_init(|| TokenFacts::new((0..self.len()).map(|id| self.token(id))))
     }
 
     /// Bytes held, without shared masks.
