@@ -48,7 +48,7 @@ Otherwise, output directly after {/T} with tool calls or final response.
 
 /// Ends the tool section.
 pub(crate) const TOOL_CLOSING: &str =
-    "\n\nYou MUST strictly follow the above defined tool name and parameter schemas to invoke tool calls.\n";
+    "\nYou MUST strictly follow the above defined tool name and parameter schemas to invoke tool calls.\n";
 
 /// Introduces tools that are revealed later (V4.1).
 pub(crate) const TOOL_UPDATE: &str = "\n\n### Updated Tool Schemas\n\n";

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pathlib
 import sys
@@ -21,6 +22,7 @@ SEED = 20261130
 def differential() -> Any:
     sys.path.insert(0, str(HERE))
     try:
+        import body_sweep  # noqa: F401
         import encoding_differential
     finally:
         sys.path.remove(str(HERE))
@@ -49,6 +51,26 @@ def test_1000_random_requests_agree_and_reach_every_field_and_error_sentence(dif
 @pytest.mark.nightly
 def test_20000_random_requests_agree(differential: Any) -> None:
     run(differential, 20_000, SEED + 1)
+
+
+def sweep(differential: Any, step: int) -> None:
+    """Every `step`th single change of the full bodies of `body_sweep`."""
+    import body_sweep
+
+    comparer = differential.Comparer()
+    for case in itertools.islice(body_sweep.cases(), 0, None, step):
+        assert comparer.compare(case) is None, (case["id"], comparer.differences[-1][1])
+    print(comparer.coverage())
+
+
+@pytest.mark.slow
+def test_unusual_values_at_places_of_full_bodies_agree(differential: Any) -> None:
+    sweep(differential, 37)
+
+
+@pytest.mark.nightly
+def test_every_unusual_value_at_every_place_of_full_bodies_agrees(differential: Any) -> None:
+    sweep(differential, 1)
 
 
 @pytest.mark.slow

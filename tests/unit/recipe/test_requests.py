@@ -249,6 +249,17 @@ def test_results_of_unknown_ids_count_as_answers_to_the_first_call() -> None:
     assert order == {"v4": ["one", "two", "none", "other"], "v41": ["two", "other", "none", "one"]}
 
 
+def test_strict_branches_and_image_urls_of_unusual_shapes() -> None:
+    schema = {"type": "object", "properties": {"a": {"anyOf": [True]}}}
+    tool = {"type": "function", "function": {"name": "g", "strict": True, "parameters": schema}}
+    with pytest.raises(ConversionError, match="boolean `true`, expected internally tagged enum JsonSchemaType"):
+        ChatCompletionRequest({"model": V4, "messages": [USER], "tools": [tool]}).convert(OPTIONS)
+    parts = [{"type": "image_url", "image_url": ["https://x"]}]  # a sequence reads as the fields in order
+    body = {"model": V41, "messages": [{"role": "user", "content": parts}]}
+    sources = ChatCompletionRequest(body).convert(OPTIONS).conversation.messages[0].image_sources
+    assert [(source.url, source.detail) for source in sources] == [("https://x", "high")]
+
+
 def test_only_as_many_placeholders_as_sources() -> None:
     message = UserMessage("aIbI", [UrlImageSource("u")], image_token="I")
     rendered = DeepseekV4Encoding().render_conversation(Conversation([message], thinking_mode=False))

@@ -33,7 +33,7 @@ pub(super) const V41: Style = Style {
 };
 
 impl Prompt<'_> {
-    /// The tool section: instructions, one line per tool that is not deferred (V4: per tool), closing.
+    /// The tool section: instructions, one line per tool that is not deferred, closing.
     pub(super) fn tool_section(&mut self, tools: &[ToolDefinition], style: Style) {
         self.text("\n\n");
         if style.version.is_v41() {
@@ -41,8 +41,13 @@ impl Prompt<'_> {
         } else {
             self.markup(texts::V4_TOOL_INSTRUCTIONS);
         }
-        let visible = |tool: &&ToolDefinition| !style.version.is_v41() || !tool.defer_loading;
-        self.tool_lines(tools.iter().filter(visible), style);
+        let mut has_lines = false;
+        let visible = tools.iter().filter(|tool| !tool.defer_loading);
+        self.tool_lines(visible.inspect(|_| has_lines = true), style);
+        // V4 ends each line, V4.1 begins the closing with an empty one.
+        if has_lines || style.version.is_v41() {
+            self.text("\n");
+        }
         self.text(texts::TOOL_CLOSING);
     }
 
@@ -102,16 +107,11 @@ impl Prompt<'_> {
     /// A block of calls.
     pub(super) fn tool_calls(&mut self, calls: &[ToolCall], style: Style) {
         self.open_calls(style);
-        for (i, call) in order::call_order(calls, style.version)
-            .into_iter()
-            .enumerate()
-        {
-            if i > 0 {
-                self.text("\n");
-            }
+        for call in order::call_order(calls, style.version) {
             self.tool_call(call, style);
+            self.text("\n");
         }
-        self.text("\n</");
+        self.text("</");
         self.token(crate::special::SpecialToken::Dsml);
         self.text(style.calls);
         self.text(">");

@@ -2,8 +2,7 @@
 
 use super::tools::V4;
 use super::{order, Prompt};
-use crate::conversation::{Conversation, Effort, Message, ToolCall, ToolChoice};
-use crate::model::ModelVersion;
+use crate::conversation::{Conversation, Effort, Message, ToolChoice};
 use crate::special::SpecialToken;
 use crate::texts;
 
@@ -28,38 +27,29 @@ pub(super) fn render(prompt: &mut Prompt<'_>, conversation: &Conversation) {
         .iter()
         .filter(|m| !matches!(m, Message::System { .. }))
         .collect();
-    let mut calls: &[ToolCall] = &[];
+    let entries = order::v4_entries(&messages);
     let mut at = 0;
-    while at < messages.len() {
-        match messages[at] {
-            message @ Message::Assistant {
-                tool_calls, prefix, ..
-            } => {
+    while at < entries.len() {
+        match entries[at] {
+            [message @ Message::Assistant { prefix, .. }] => {
                 prompt.token(SpecialToken::Assistant);
                 assistant(prompt, message, renders_tools, conversation.thinking_mode);
-                if !*prefix || at + 1 < messages.len() {
+                if !*prefix || at + 1 < entries.len() {
                     prompt.token(SpecialToken::Eos);
                 }
-                calls = tool_calls.as_deref().unwrap_or(&[]);
                 at += 1;
             }
-            Message::LatestReminder { content } => {
+            [Message::LatestReminder { content }] => {
                 prompt.token(SpecialToken::LatestReminder);
                 prompt.text(content);
                 at += 1;
             }
-            _ => {
-                let in_turn =
-                    |m: &&&Message| matches!(m, Message::User { .. } | Message::Tool { .. });
-                let len = messages[at..].iter().take_while(in_turn).count();
-                user_turns(prompt, &messages[at..at + len], calls);
-                at += len;
-            }
+            _ => at += user_turn(prompt, &entries[at..]),
         }
     }
     let is_prefix = matches!(
-        messages.last(),
-        Some(Message::Assistant { prefix: true, .. })
+        entries.last(),
+        Some([Message::Assistant { prefix: true, .. }])
     );
     generation_prompt(prompt, conversation, is_prefix);
 }
@@ -76,69 +66,53 @@ fn system_text(prompt: &mut Prompt<'_>, conversation: &Conversation) {
         if content.is_empty() {
             continue;
         }
-        if !is_first {
-            prompt.text("\n\n");
-        }
+        separate(prompt, !is_first);
         is_first = false;
         prompt.content(content, images);
     }
 }
 
-/// A run of user and tool messages: turns of results followed by user text. A result after user text
-/// begins the next turn.
-fn user_turns(prompt: &mut Prompt<'_>, run: &[&Message], calls: &[ToolCall]) {
-    let order = order::turn_order(run, calls, ModelVersion::DeepseekV4Pro);
-    let ordered: Vec<&Message> = order.into_iter().map(|at| run[at]).collect();
-    let is_tool = |m: &&Message| matches!(m, Message::Tool { .. });
-    let mut rest = &ordered[..];
-    while !rest.is_empty() {
-        let tools = rest.iter().copied().take_while(is_tool).count();
-        let users = rest[tools..]
-            .iter()
-            .copied()
-            .take_while(|m| !is_tool(m))
-            .count();
-        user_turn(prompt, &rest[..tools + users]);
-        rest = &rest[tools + users..];
-    }
-}
-
-fn user_turn(prompt: &mut Prompt<'_>, turn: &[&Message]) {
+/// One turn: results, then user text; a result after user text begins the next turn. Returns how many entries
+/// it took.
+fn user_turn(prompt: &mut Prompt<'_>, entries: &[&[&Message]]) -> usize {
     prompt.token(SpecialToken::User);
-    let mut has_part = false;
-    for message in turn {
-        if let Message::Tool {
-            content, images, ..
-        } = message
-        {
-            if has_part {
-                prompt.text("\n\n");
+    let mut has_text = false;
+    for (at, entry) in entries.iter().enumerate() {
+        match entry {
+            [Message::Tool {
+                content, images, ..
+            }] if !has_text => {
+                separate(prompt, at > 0);
+                prompt.text("<tool_result>");
+                prompt.content(content, images);
+                prompt.text("</tool_result>");
             }
-            has_part = true;
-            prompt.text("<tool_result>");
-            prompt.content(content, images);
-            prompt.text("</tool_result>");
+            [Message::User { .. }, ..] => {
+                separate(prompt, at > 0);
+                user_text(prompt, entry);
+                has_text = true;
+            }
+            _ => return at,
         }
     }
-    let mut users = turn
-        .iter()
-        .filter(|m| matches!(m, Message::User { .. }))
-        .peekable();
-    if users.peek().is_some() && has_part {
-        prompt.text("\n\n");
-    }
+    entries.len()
+}
+
+/// User messages side by side: the texts that are not empty.
+fn user_text(prompt: &mut Prompt<'_>, users: &[&Message]) {
     let mut has_text = false;
     for message in users {
         if let Message::User { content, images } = message {
-            if content.is_empty() {
-                continue;
-            }
-            if has_text {
-                prompt.text("\n\n");
-            }
-            has_text = true;
+            separate(prompt, has_text && !content.is_empty());
+            has_text |= !content.is_empty();
             prompt.content(content, images);
         }
+    }
+}
+
+fn separate(prompt: &mut Prompt<'_>, is_needed: bool) {
+    if is_needed {
+        prompt.text("\n\n");
     }
 }
 

@@ -3,7 +3,6 @@
 use super::tools::{has_format_text, V41};
 use super::{order, Prompt};
 use crate::conversation::{Conversation, Effort, Message, ToolCall, ToolChoice, ToolDefinition};
-use crate::model::ModelVersion;
 use crate::special::SpecialToken;
 use crate::texts;
 
@@ -50,16 +49,18 @@ pub(super) fn render(prompt: &mut Prompt<'_>, conversation: &Conversation) {
                     let has_calls = tool_calls.as_ref().is_some_and(|calls| !calls.is_empty());
                     prefix_text(prompt, content, reasoning, thinking, has_calls);
                 } else {
-                    if keeps_reasoning {
+                    let end = prompt.special.get(SpecialToken::ThinkingEnd);
+                    if keeps_reasoning && !(reasoning.is_empty() && end.is_empty()) {
                         prompt.token(SpecialToken::ThinkingStart);
                         prompt.text(reasoning);
                     }
                     prompt.token(SpecialToken::ThinkingEnd);
                     prompt.text(content);
                 }
-                calls = tool_calls.as_deref().unwrap_or(&[]);
-                if !calls.is_empty() {
-                    prompt.tool_calls(calls, V41);
+                // Results may stand behind later messages without calls.
+                if let Some(made) = tool_calls.as_deref().filter(|made| !made.is_empty()) {
+                    calls = made;
+                    prompt.tool_calls(made, V41);
                 }
                 if !prefix {
                     prompt.token(SpecialToken::Eos);
@@ -132,10 +133,7 @@ fn revealed(prompt: &mut Prompt<'_>, tools: Option<&[ToolDefinition]>) {
 
 fn user_turn(prompt: &mut Prompt<'_>, turn: &[&Message], calls: &[ToolCall]) {
     prompt.token(SpecialToken::User);
-    for (i, at) in order::turn_order(turn, calls, ModelVersion::DeepseekV41Flash)
-        .into_iter()
-        .enumerate()
-    {
+    for (i, at) in order::v41_turn_order(turn, calls).into_iter().enumerate() {
         if i > 0 {
             prompt.text("\n\n");
         }

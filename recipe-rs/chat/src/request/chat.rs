@@ -115,6 +115,7 @@ pub enum ChatCompletionRequestContentBlock {
 #[allow(missing_docs)]
 pub struct ChatCompletionImageUrl {
     pub url: String,
+    #[serde(default)]
     pub detail: Option<ImageDetail>,
 }
 

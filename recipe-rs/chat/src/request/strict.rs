@@ -36,7 +36,7 @@ pub(crate) fn normalise(schema: &Value, usage: StrictUse) -> Result<Value> {
     };
     let node: Node = decode(schema.clone())
         .map_err(|e: DecodeError| ChatError::invalid(format!("{prefix}{e}")))?;
-    if !matches!(node, Node::Typed(Typed::Object { .. })) {
+    if !matches!(node, Node::Typed(JsonSchemaType::Object { .. })) {
         return Err(ChatError::invalid(top_level));
     }
     check(&node, usage == StrictUse::Tool).map_err(ChatError::invalid)?;
@@ -54,9 +54,9 @@ pub(crate) fn empty_parameters() -> Value {
 }
 
 enum Node {
-    Typed(Typed),
+    Typed(JsonSchemaType),
     Types(Vec<SimpleType>, Option<String>),
-    AnyOf(Vec<Typed>, Option<String>),
+    AnyOf(Vec<JsonSchemaType>, Option<String>),
     Ref(String),
 }
 
@@ -91,7 +91,7 @@ impl<'de> Deserialize<'de> for Node {
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-enum Typed {
+enum JsonSchemaType {
     Object {
         #[serde(default)]
         properties: Option<Members>,
@@ -221,10 +221,10 @@ fn check(node: &Node, may_be_empty: bool) -> std::result::Result<(), String> {
     }
 }
 
-fn check_typed(typed: &Typed, may_be_empty: bool) -> std::result::Result<(), String> {
+fn check_typed(typed: &JsonSchemaType, may_be_empty: bool) -> std::result::Result<(), String> {
     match typed {
-        Typed::Array { items, .. } => check(items, false),
-        Typed::Object {
+        JsonSchemaType::Array { items, .. } => check(items, false),
+        JsonSchemaType::Object {
             properties,
             additional_properties,
             required,
@@ -302,7 +302,10 @@ impl Node {
             }
             Node::AnyOf(branches, description) => {
                 let mut out = Builder(Object::default());
-                let branches = branches.into_iter().map(Typed::into_value).collect();
+                let branches = branches
+                    .into_iter()
+                    .map(JsonSchemaType::into_value)
+                    .collect();
                 out.put("anyOf", Some(Value::Array(branches)));
                 out.put("description", description);
                 Value::Object(out.0)
@@ -312,10 +315,10 @@ impl Node {
     }
 }
 
-impl Typed {
+impl JsonSchemaType {
     fn into_value(self) -> Value {
         let out = match self {
-            Typed::Object {
+            JsonSchemaType::Object {
                 properties,
                 description,
                 def,
@@ -334,7 +337,7 @@ impl Typed {
                 out.put("$def", def.map(|members| members_value(members.0)));
                 out
             }
-            Typed::String {
+            JsonSchemaType::String {
                 description,
                 pattern,
                 format,
@@ -350,11 +353,11 @@ impl Typed {
                 );
                 out
             }
-            Typed::Number(bounds) => bounds.into_builder("number"),
-            Typed::Integer(bounds) => bounds.into_builder("integer"),
-            Typed::Boolean { description } => described("boolean", description),
-            Typed::Null { description } => described("null", description),
-            Typed::Array { items, description } => {
+            JsonSchemaType::Number(bounds) => bounds.into_builder("number"),
+            JsonSchemaType::Integer(bounds) => bounds.into_builder("integer"),
+            JsonSchemaType::Boolean { description } => described("boolean", description),
+            JsonSchemaType::Null { description } => described("null", description),
+            JsonSchemaType::Array { items, description } => {
                 let mut out = Builder::new("array");
                 out.put("items", Some(items.into_value()));
                 out.put("description", description);
