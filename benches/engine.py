@@ -2,6 +2,7 @@
 
     python benches/engine.py peers --device cpu --dtypes float32 int8 --threads 1
     python benches/engine.py constrained --device cpu --batch 32
+    python benches/engine.py demo --dtypes int8 --threads 1 --requests 16
     python benches/engine.py deterministic --device cuda --batch 64 --model random:135m
     python benches/engine.py invariance --device cuda --model random:135m
 
@@ -9,18 +10,23 @@ peers:         64 requests, prompt lengths log-uniform in 32..1024, output lengt
                full, against `generate` left-padded at each of --hf-batches (requests sorted by length, its best case);
                useful tokens per second. Contenders take turns within a round.
 constrained:   free rows against rows under a grammar of JSON that never ends by itself (interleaved runs), and an
-               object of six fields with and without forced tokens.
+               object of six fields with and without forced tokens, beside free rows of the same lengths.
+demo:          the requests that the extraction demo makes, with and without forced tokens, and the same prompts free,
+               generated to the lengths that the constrained ones had. Prompts are in the prefix cache.
 deterministic: decode tokens/s of the batch-invariant mode against the default.
 invariance:    the same requests alone, in batches of several sizes and orders, in chunks, from the prefix cache, and
                speculated: number of distinct outputs (must be 1) in deterministic mode, and in the default mode.
 
 --model: the installed default model, a path, or `random:135m` / `random:1b` (random weights of that size; --tokenizer
-gives its tokenizer.json). Prints machine, versions, medians with 5th and 95th percentile; --out adds them to a file.
+gives its tokenizer.json). --clock cpu counts the processor time of this process instead of the time that passed: with
+--threads 1 that is the same on a quiet core, and still means something on a shared one. Prints machine, versions,
+medians with 5th and 95th percentile; --out adds them to a file.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import pathlib
@@ -112,11 +118,12 @@ def load(args: argparse.Namespace, folder: Any, dtype: str, **settings: Any) -> 
 
 
 def timed(args: argparse.Namespace, work: Callable[[], Any]) -> tuple[float, Any]:
+    clock = time.process_time if args.clock == "cpu" else time.perf_counter
     sync(args)
-    start = time.perf_counter()
+    start = clock()
     result = work()
     sync(args)
-    return time.perf_counter() - start, result
+    return clock() - start, result
 
 
 def summary(values: list[float]) -> dict[str, float]:
@@ -211,6 +218,10 @@ def bench_constrained(args: argparse.Namespace, folder: Any) -> dict[str, Any]:
         "six fields, no forced tokens": lambda: run_ours(engine, requests, grammar=demo),
         "six fields, forced tokens": lambda: run_ours(forced, requests, grammar=demo),
     }
+    lengths = [len(tokens) for _, tokens in sorted(run_ours(forced, requests, grammar=demo).items(), key=by_number)]
+    same_length = [(prompt, count) for (prompt, _), count in zip(requests, lengths, strict=True)]
+    contenders["free, lengths of the six fields"] = lambda: run_ours(engine, same_length)
+    contenders = {name: work for name, work in contenders.items() if not args.only or name in args.only}
     speeds: dict[str, list[float]] = {name: [] for name in contenders}
     for work in contenders.values():
         work()
@@ -222,11 +233,76 @@ def bench_constrained(args: argparse.Namespace, folder: Any) -> dict[str, Any]:
     result: dict[str, Any] = {name: summary(values) for name, values in speeds.items()}
     pairs = zip(speeds["free"], speeds["constrained"], strict=True)
     result["cost of constraints, %"] = summary([100 * (1 - c / f) for f, c in pairs])
-    pairs = zip(speeds["free"], speeds["six fields, forced tokens"], strict=True)
-    result["six fields with forced tokens, x free"] = summary([c / f for f, c in pairs])
+    if not args.only:
+        pairs = zip(speeds["free, lengths of the six fields"], speeds["six fields, forced tokens"], strict=True)
+        result["six fields with forced tokens, x free of the same lengths"] = summary([c / f for f, c in pairs])
     result["mask fill, wait (s)"] = [
         round(engine.stats.mask_fill_s - before[0], 3), round(engine.stats.mask_wait_s - before[1], 3)
     ]  # fmt: skip
+    return result
+
+
+def by_number(item: tuple[str, Any]) -> int:
+    return int(item[0])
+
+
+def bench_demo(args: argparse.Namespace, folder: Any) -> dict[str, Any]:
+    from offseek.sdk.demo import PROMPT, PackageFacts
+    from offseek.sdk.demo_documents import package_documents
+    from offseek.sdk.extraction import ExtractionOptions, Extractor
+    from offseek.sdk.job import run_job
+    from offseek.sdk.model import ChatModel
+
+    model = ChatModel.load("default")
+    asked: list[GenerationRequest] = []
+    add: Any = model.engine.add_request
+    model.engine.add_request = lambda request: (asked.append(request), add(request))[1]  # type: ignore[method-assign]
+    job = Extractor(
+        model, PackageFacts, prompt=PROMPT, options=ExtractionOptions(max_tokens=160, batch_size=args.batch)
+    )
+    documents = [package.document for package in package_documents(args.requests)]
+    with tempfile.TemporaryDirectory() as target:
+        run_job(job, documents, pathlib.Path(target) / "rows.jsonl", overwrite=True)
+    dtype = args.dtypes[0]
+    engines = {flag: load(args, folder, dtype, forced_tokens=flag, prefix_cache=True) for flag in (False, True)}
+
+    def run(engine: Any, lengths: list[int] | None = None) -> list[int]:
+        """Replay the demo's requests; the number of tokens of each answer."""
+        for index, request in enumerate(asked):
+            sampling = dataclasses.replace(request.sampling, logprobs=None, seed=index)
+            grammar = request.grammar
+            if lengths is not None:
+                grammar = None
+                sampling = SamplingParams(max_tokens=lengths[index], temperature=sampling.temperature, ignore_eos=True)
+            engine.add_request(dataclasses.replace(request, request_id=str(index), sampling=sampling, grammar=grammar))
+        counts = [0] * len(asked)
+        while engine.has_work():
+            for output in engine.step():
+                if output.error is not None:
+                    raise output.error
+                counts[int(output.request_id)] += len(output.token_ids)
+        return counts
+
+    lengths = run(engines[True])
+    contenders: dict[str, Callable[[], list[int]]] = {
+        "forced tokens": lambda: run(engines[True]), "one by one": lambda: run(engines[False]),
+        "free, same lengths": lambda: run(engines[False], lengths),
+    }  # fmt: skip
+    speeds: dict[str, list[float]] = {name: [] for name in contenders}
+    for work in contenders.values():
+        work()
+    stats = engines[True].stats
+    before = stats.num_generated_tokens, stats.num_forced_tokens
+    for _ in range(args.rounds):
+        for name, work in contenders.items():
+            seconds, counts = timed(args, work)
+            speeds[name].append(sum(counts) / seconds)
+    result: dict[str, Any] = {name: summary(values) for name, values in speeds.items()}
+    for name in ("forced tokens", "one by one"):
+        pairs = zip(speeds["free, same lengths"], speeds[name], strict=True)
+        result[f"{name}, x free"] = summary([c / f for f, c in pairs])
+    made, forced = stats.num_generated_tokens - before[0], stats.num_forced_tokens - before[1]
+    result["share of forced tokens, %"] = round(100 * forced / made, 1)
     return result
 
 
@@ -279,7 +355,7 @@ def bench_invariance(args: argparse.Namespace, folder: Any) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("question", choices=["peers", "constrained", "deterministic", "invariance"])
+    parser.add_argument("question", choices=["peers", "constrained", "demo", "deterministic", "invariance"])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--model", default="smollm2-135m-instruct")
     parser.add_argument("--hf-model", help="folder of the same weights for transformers")
@@ -291,6 +367,8 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--hf-batches", nargs="+", type=int, default=[8, 16, 32])
+    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
+    parser.add_argument("--only", nargs="+", help="constrained: these contenders only")
     parser.add_argument("--out", type=pathlib.Path)
     args = parser.parse_args()
     if args.threads:
@@ -301,8 +379,8 @@ def main() -> None:
 
         folder = model_path()
     bench = {
-        "peers": bench_peers, "constrained": bench_constrained, "deterministic": bench_deterministic,
-        "invariance": bench_invariance,
+        "peers": bench_peers, "constrained": bench_constrained, "demo": bench_demo,
+        "deterministic": bench_deterministic, "invariance": bench_invariance,
     }[args.question]  # fmt: skip
     import transformers
 
@@ -311,7 +389,8 @@ def main() -> None:
         "date": time.strftime("%Y-%m-%d"), "device": device, "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__, "transformers": transformers.__version__, "model": args.model, "batch": args.batch,
-        "tokens": args.tokens, "dtypes": args.dtypes, "results": bench(args, folder),
+        "tokens": args.tokens, "requests": args.requests, "rounds": args.rounds, "clock": args.clock,
+        "dtypes": args.dtypes, "results": bench(args, folder),
     }  # fmt: skip
     print(json.dumps({args.question: report}, indent=1))
     if args.out:

@@ -22,7 +22,7 @@ from .errors import ConfigError, OutOfDeviceMemoryError
 from .kv_cache import BlockPool
 from .model_runner import ModelRunner
 from .request import FinishReason, GenerationRequest, RequestOutput
-from .sampler import Draw, LogitsRow, RowResult, Sampler, has_penalty, token_logprobs
+from .sampler import Draw, Drawn, LogitsRow, Sampler, has_penalty, token_logprobs
 from .scheduler import ScheduledChunk, Scheduler
 from .sequence import Sequence
 from .speculative import propose_drafts
@@ -49,6 +49,10 @@ class EngineStats:
     mask_wait_s: float = 0.0  # the part of it that a step had to wait for
 
 
+#: Result of a row whose grammar was not asked yet.
+UNKNOWN = -2
+
+
 @dataclass(slots=True, eq=False)
 class Pass:
     """A forward pass on its way: launched, then sampled from, then its tokens taken, chunk by chunk."""
@@ -60,8 +64,8 @@ class Pass:
     job: MaskJob | None = None
     scored: Tensor | None = None  # the logits as they were before penalties
     draw: Draw | None = None
-    results: list[RowResult] | None = None
-    accepted: dict[int, int] = field(default_factory=dict)  # by index of the row
+    drawn: Drawn | None = None
+    accepted: list[int] | None = None  # of each row, what `GrammarState.accept_together` said; UNKNOWN: not asked
     num_taken: int = 0
     num_rows_taken: int = 0
 
@@ -193,7 +197,7 @@ class LocalEngine:
         try:
             # On a CPU the pass blocks, so a thread that fills slow masks has to be started before it.
             if self._runner.device.type == "cpu" and not self._overlapped:
-                self._start_masks(work)
+                self._start_masks(work, in_background=True)
             work.logits = self._runner.forward(self._runner.prepare(chunks))
         except BaseException as error:  # Ctrl-C too: the pass did not happen, so it can be scheduled again
             if work.job is not None:
@@ -208,16 +212,16 @@ class LocalEngine:
             sequence.num_computed += chunk.num_tokens - (len(sequence.drafts) if chunk.reaches_end else 0)
         self._launched = work
 
-    def _start_masks(self, work: Pass) -> None:
+    def _start_masks(self, work: Pass, *, in_background: bool) -> None:
         """Plan the rows to sample from and begin filling their bitmasks. Every token before them must be known."""
         work.rows, requests, num_masks = self._plan_rows(work.chunks)
         work.masks = self._mask_rows(num_masks)
-        work.job = self._masks.start(requests, work.masks) if requests else None
+        work.job = self._masks.start(requests, work.masks, in_background=in_background) if requests else None
 
     def _sample(self, work: Pass) -> None:
         """Start sampling from a launched pass, whose bitmasks are filled while the device still computes it."""
         if work.rows is None:
-            self._start_masks(work)
+            self._start_masks(work, in_background=False)
         assert work.rows is not None
         assert work.logits is not None
         if work.job is not None:
@@ -309,9 +313,9 @@ class LocalEngine:
             return
         assert work.rows is not None
         assert work.draw is not None
-        if work.results is None:
-            work.results = self._sampler.read(work.draw)
-            work.accepted = self._accept_together(work)
+        if work.drawn is None:
+            work.drawn = self._sampler.read(work.draw)
+            self._accept_together(work)
         failed = {id(work.job.requests[i].state): e for i, e in work.job.failed.items()} if work.job is not None else {}
         # An interrupt finds every chunk either taken or not, and the next call goes on with those that are not.
         while work.num_taken < len(work.chunks):
@@ -332,75 +336,78 @@ class LocalEngine:
         self._sampled = None
         self._update_stats()
 
-    def _accept_together(self, work: Pass) -> dict[int, int]:
-        """Advance the matchers of all rows that are the only one of their sequence: results by index of the row."""
+    def _accept_together(self, work: Pass) -> None:
+        """Advance the matchers of all rows that are the only one of their sequence."""
         assert work.rows is not None
-        assert work.results is not None
+        assert work.drawn is not None
+        if work.job is None or work.job.failed:
+            return
+        tokens, errors = work.drawn
         indices: list[int] = []
         states: list[GrammarState] = []
-        tokens: list[int] = []
         at = 0
         for own in work.rows:
-            if len(own) == 1 and own[0].mask_row >= 0:
-                sequence, result = own[0].sequence, work.results[at]
-                if result.error is None and result.token_id not in sequence.end_ids and not sequence.is_finished:
-                    assert sequence.grammar is not None
+            if len(own) == 1:
+                sequence, _, mask_row = own[0]
+                grammar = sequence.grammar if mask_row >= 0 and not sequence.is_finished else None
+                if grammar is not None and tokens[at] not in sequence.end_ids and at not in errors:
                     indices.append(at)
-                    states.append(sequence.grammar)
-                    tokens.append(result.token_id)
-            at += len(own)
-        if work.job is not None and work.job.failed:
-            return {}
-        codes = GrammarState.accept_together(states, tokens)
-        return dict(zip(indices, codes, strict=True)) if codes is not None else {}
+                    states.append(grammar)
+                at += 1
+            else:
+                at += len(own)
+        codes = GrammarState.accept_together(states, [tokens[i] for i in indices])
+        if codes is not None:
+            accepted = [UNKNOWN] * len(tokens)
+            for index, code in zip(indices, codes, strict=True):
+                accepted[index] = code
+            work.accepted = accepted
 
     def _advance(self, sequence: Sequence, rows: Seq[LogitsRow], first: int, work: Pass) -> RequestOutput | None:
         """Take sampled tokens, from the pass's row `first` on, for as long as the drafts agree with them."""
-        assert work.results is not None
+        assert work.drawn is not None
+        tokens, errors = work.drawn
         drafts = sequence.drafts
         if drafts:
             sequence.drafts = []
         wanted = sequence.sampling.logprobs
-        for j, row in enumerate(rows):
-            result = work.results[first + j]
-            if result.error is not None:
-                return self._finish(sequence, "error", error=result.error)
-            token = result.token_id
+        for j, row in enumerate(rows, first):
+            if errors and (failure := errors.get(j)) is not None:
+                return self._finish(sequence, "error", error=failure)
+            token = tokens[j]
             if token in sequence.end_ids:
                 return self._finish(sequence, "stop")
             if wanted is not None:
                 assert work.scored is not None
                 mask = work.masks[row.mask_row] if row.mask_row >= 0 else None
                 sequence.pending_logprobs.append(
-                    token_logprobs(work.scored[first + j], mask, token, num_top=wanted, vocab_size=self._vocab_size)
+                    token_logprobs(work.scored[j], mask, token, num_top=wanted, vocab_size=self._vocab_size)
                 )
-            agreed = j < len(drafts) and token == drafts[j]
             try:
-                finished = self._append(sequence, token, work.accepted.get(first + j))
+                finished = self._append(sequence, token, UNKNOWN if work.accepted is None else work.accepted[j])
             except OffseekError as error:
                 return self._finish(sequence, "error", error=error)
             if finished is not None:
                 return self._finish(sequence, finished)
-            if not agreed:
+            if j - first >= len(drafts) or token != drafts[j - first]:
                 break
             sequence.num_computed += 1
         if drafts:
-            sequence.lookup.learn(len(drafts), j)
+            sequence.lookup.learn(len(drafts), j - first)
             self.stats.num_draft_tokens += len(drafts)
-            self.stats.num_accepted_draft_tokens += j
-        last = self._append_forced(sequence)
-        if last is not None:
+            self.stats.num_accepted_draft_tokens += j - first
+        if sequence.grammar is not None and (last := self._append_forced(sequence)) is not None:
             return last
         return self._report(sequence)
 
-    def _append(self, sequence: Sequence, token: int, accepted: int | None = None) -> FinishReason | None:
+    def _append(self, sequence: Sequence, token: int, accepted: int = UNKNOWN) -> FinishReason | None:
         """Add one token. Returns why the sequence is complete, or None.
 
-        accepted: what `GrammarState.accept_together` said of the token; None: the grammar does not know of it yet.
+        accepted: what `GrammarState.accept_together` said of the token; UNKNOWN: the grammar has not seen it.
         """
         grammar = sequence.grammar
         if grammar is not None:
-            if accepted is None:
+            if accepted == UNKNOWN:
                 grammar.accept(token)
             elif accepted < 1:
                 grammar.refuse(token)
@@ -409,7 +416,7 @@ class LocalEngine:
         sequence.stop.push(self._token_bytes[token] if token < len(self._token_bytes) else b"")
         if sequence.stop.found is not None:
             return "stop"
-        if grammar is not None and (grammar.is_finished if accepted is None else accepted == 2):
+        if grammar is not None and (accepted == 2 or (accepted == UNKNOWN and grammar.is_finished)):
             return "stop"
         return "length" if len(sequence.tokens) - sequence.num_prompt >= sequence.max_tokens else None
 

@@ -93,20 +93,25 @@ class ModelRunner:
         starts[1:] = ends
         lengths = np.array([c.sequence.num_computed + c.num_tokens for c in chunks], np.int32)
         tokens: list[int] = []
-        carried: list[tuple[int, int]] = []
+        carry: list[int] = []  # one entry per token
         wanted: list[int] = []
         for chunk in chunks:
-            sequence, first = chunk.sequence, chunk.sequence.num_computed
-            begin = len(tokens)
-            tokens += sequence.tokens[first : first + chunk.num_tokens]
-            missing = begin + chunk.num_tokens - len(tokens)
-            if missing and sequence.in_flight:
-                carried.append((len(tokens), sequence.carry_row))
+            sequence, count = chunk.sequence, chunk.num_tokens
+            if count == 1 and sequence.in_flight:
                 tokens.append(0)
-            elif missing:
-                tokens += sequence.drafts[:missing]
-            if chunk.reaches_end:
+                carry.append(sequence.carry_row)
+            else:
+                first = sequence.num_computed
+                known = sequence.tokens[first : first + count]
+                tokens += known
+                tokens += sequence.drafts[: count - len(known)]
+                carry += [-1] * count
+            if not chunk.reaches_end:
+                continue
+            if sequence.drafts:
                 wanted += range(len(tokens) - 1 - len(sequence.drafts), len(tokens))
+            else:
+                wanted.append(len(tokens) - 1)
         owner = np.repeat(np.arange(len(chunks)), counts)
         tables = self._block_tables(chunks)
         flat = np.empty((3, len(tokens)), np.int64)
@@ -114,12 +119,8 @@ class ModelRunner:
         flat[1] = np.arange(len(tokens)) + np.repeat(lengths - ends, counts)
         flat[2] = tables[owner, flat[1] // self.block_size].astype(np.int64) * self.block_size
         flat[2] += flat[1] % self.block_size
-        carry = None
-        if carried:
-            carry = np.full(len(tokens), -1, np.int64)
-            where, rows = zip(*carried, strict=True)
-            carry[list(where)] = rows
-        return HostBatch(flat, tables, starts, lengths, np.array(wanted, np.int64), carry)
+        placed = np.array(carry, np.int64) if max(carry) >= 0 else None
+        return HostBatch(flat, tables, starts, lengths, np.array(wanted, np.int64), placed)
 
     def _block_tables(self, chunks: Seq[ScheduledChunk]) -> NDArray[np.int32]:
         """Block tables, one row per chunk. Rows that did not change since the last pass are kept."""

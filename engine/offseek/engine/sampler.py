@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from offseek.kernels import STATUS_NON_FINITE, STATUS_NOTHING_ALLOWED, STATUS_OK, Penalties, RowSettings, sample
+from offseek.kernels import STATUS_NON_FINITE, STATUS_NOTHING_ALLOWED, Penalties, RowSettings, sample
 from torch import Tensor
 
 from .errors import InvalidLogitsError, NoAllowedTokenError, RowError
@@ -31,11 +31,11 @@ class LogitsRow(NamedTuple):
     mask_row: int  # row of the step's bitmask, -1 = free
 
 
-class RowResult(NamedTuple):
-    """Token of a row, or the error that the row's request ends with."""
+class Drawn(NamedTuple):
+    """Token of each row; by index, the errors that the requests of failed rows end with (their tokens are -1)."""
 
-    token_id: int
-    error: RowError | None = None
+    token_ids: list[int]
+    errors: dict[int, RowError]
 
 
 @dataclass(slots=True)
@@ -86,17 +86,15 @@ class Sampler:
         self.sample_s += time.perf_counter() - start
         return draw
 
-    def read(self, draw: Draw) -> list[RowResult]:
-        """The token, or the error, of each row, once the device has them."""
+    def read(self, draw: Draw) -> Drawn:
+        """The token or the error of each row, once the device has them."""
         start = time.perf_counter()
         if draw.done is not None:
             draw.done.synchronize()
         ids, status = draw.found.tolist()
         self.sample_s += time.perf_counter() - start
-        return [
-            RowResult(token, None if code == STATUS_OK else _row_error(code, row))
-            for token, code, row in zip(ids, status, draw.rows, strict=True)
-        ]
+        failed = {i: _row_error(code, draw.rows[i]) for i, code in enumerate(status) if code} if any(status) else {}
+        return Drawn(ids, failed)
 
     def _best_allowed(self, logits: Tensor, rows: list[LogitsRow], bitmask: Tensor | None) -> Draw:
         """All rows greedy, on CPU: one native pass over logits and masks; the same ids as the sampler's."""

@@ -12,15 +12,14 @@ prefix within one pass. `abort` takes that back when the pass did not happen.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .errors import OutOfBlocksError
 from .kv_cache import BlockPool
 from .sequence import Sequence
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduledChunk:
+class ScheduledChunk(NamedTuple):
     """Compute `num_tokens` tokens of `sequence` from `num_computed` on (its drafts come after its tokens).
 
     end:         number of the sequence's tokens that are computed afterwards, drafts not counted.
@@ -90,6 +89,8 @@ class Scheduler:
 
     def _publish(self, chunk: ScheduledChunk) -> None:
         sequence = chunk.sequence
+        if (sequence.num_published + 1) * self.pool.block_size > sequence.num_computed + chunk.num_tokens:
+            return
         before = sequence.num_published, sequence.last_digest
         blocks = sequence.publish_full_blocks(self.pool, sequence.num_computed + chunk.num_tokens)
         if sequence.num_published > before[0]:
@@ -111,9 +112,12 @@ class Scheduler:
         pending = sequence.num_pending
         if pending > budget:
             sequence.drafts = []
-        else:
+        elif sequence.drafts:
             del sequence.drafts[budget - pending :]
         num_tokens = min(pending + len(sequence.drafts), budget)
+        if sequence.num_computed + num_tokens <= len(sequence.blocks) * self.pool.block_size:
+            end = sequence.num_computed + (num_tokens if num_tokens < pending else pending)
+            return ScheduledChunk(sequence, num_tokens, end, num_tokens >= pending)
         while True:
             missing = sequence.blocks_missing(sequence.num_computed + num_tokens, self.pool.block_size)
             try:

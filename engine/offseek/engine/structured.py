@@ -128,12 +128,14 @@ SLOW_FILL_S = 0.0005
 class MaskJob:
     """The masks of one step: being filled by the background thread, or to be filled when asked for."""
 
-    def __init__(self, filler: MaskFiller, requests: list[MaskRequest], out: NDArray[np.int32]) -> None:
+    def __init__(
+        self, filler: MaskFiller, requests: list[MaskRequest], out: NDArray[np.int32], *, in_background: bool
+    ) -> None:
         self._filler = filler
         self._done = False
         self._work = requests, out
         self.requests = requests
-        self._future = filler.submit(requests, out) if filler.last_fill_s > SLOW_FILL_S else None
+        self._future = filler.submit(requests, out) if in_background and filler.last_fill_s > SLOW_FILL_S else None
         self.failed: dict[int, Exception] = {}  # by index of the request; complete after `wait`
 
     def wait(self) -> None:
@@ -149,8 +151,9 @@ class MaskJob:
 class MaskFiller:
     """Fills the bitmasks of a step while the forward pass runs.
 
-    Quick masks (the usual case: about a microsecond each) are filled after the pass was launched, which on a GPU is
-    while it runs and on a CPU costs less than waking a thread; slow ones by a thread from the start of the step.
+    On a GPU they are filled once the pass is launched, while the device computes it. On a CPU the pass blocks: quick
+    masks (the usual case: about a microsecond each) are filled after it, which costs less than waking a thread, slow
+    ones by a thread from the start of the step.
 
     num_threads: Rust threads that share the rows of one call.
     """
@@ -162,9 +165,9 @@ class MaskFiller:
         self.fill_s = 0.0  # time spent filling, wherever it ran
         self.wait_s = 0.0  # time a step spent on masks after its pass was launched
 
-    def start(self, requests: Seq[MaskRequest], out: NDArray[np.int32]) -> MaskJob:
-        """Begin filling `out` int32 [rows, words]."""
-        return MaskJob(self, list(requests), out)
+    def start(self, requests: Seq[MaskRequest], out: NDArray[np.int32], *, in_background: bool) -> MaskJob:
+        """Begin filling `out` int32 [rows, words]; unless `in_background`, it is filled when waited for."""
+        return MaskJob(self, list(requests), out, in_background=in_background)
 
     def submit(self, requests: list[MaskRequest], out: NDArray[np.int32]) -> Future[dict[int, Exception]]:
         return self._worker.submit(self.fill, requests, out)
@@ -176,6 +179,10 @@ class MaskFiller:
         """Fill every row; returns the errors of the requests whose matcher failed, by index."""
         start = time.perf_counter()
         failed: dict[int, Exception] = {}
+        if all(not r.drafts for r in requests) and self._fill_together(requests, out):
+            self.last_fill_s = time.perf_counter() - start
+            self.fill_s += self.last_fill_s
+            return failed
         plain = [i for i, r in enumerate(requests) if not r.drafts]
         if not self._fill_together([requests[i] for i in plain], out):
             plain = []

@@ -48,15 +48,15 @@ def outputs(
 
     def recording(rows_logits: torch.Tensor, rows: Any, bitmask: Any) -> Any:
         draw = launch(rows_logits, rows, bitmask)
-        results = engine._sampler.read(draw)
+        token_ids = engine._sampler.read(draw).token_ids
         seen: dict[str, bool] = {}
-        for row, values, result in zip(rows, rows_logits, results, strict=True):
+        for row, values, token in zip(rows, rows_logits, token_ids, strict=True):
             name = row.sequence.request.request_id
             if seen.get(name, True):  # rows after a rejected draft are not part of the text
                 logits[name].append(values.clone())
             j = row.position - len(row.sequence.tokens)
             drafts = row.sequence.drafts
-            seen[name] = seen.get(name, True) and j < len(drafts) and drafts[j] == result.token_id
+            seen[name] = seen.get(name, True) and j < len(drafts) and drafts[j] == token
         return draw
 
     engine._sampler.launch = recording  # type: ignore[method-assign]
