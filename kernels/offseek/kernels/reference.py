@@ -94,3 +94,32 @@ def paged_attention(
             .reshape(num_queries, num_heads, head_dim)
         )
     return out
+
+
+def top_k_experts(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest of each row of [n, num_experts] and where they are, largest first; of equals the lowest id first.
+
+    Unlike `torch.topk`, whose choice among equals may depend on the shape. Returns (values [n, k], ids int64 [n, k]).
+    """
+    values, ids = scores.sort(dim=-1, descending=True, stable=True)
+    return values[:, :k].contiguous(), ids[:, :k].contiguous()
+
+
+def expert_linear(x: Tensor, weights: Tensor, expert_ids: Tensor) -> Tensor:
+    """Each (token, choice) pair's row times the weights of its expert: [n * k, cols].
+
+    x: [n, inner] or [n * k, inner]; weights: [num_experts, cols, inner]; expert_ids: int64 [n, k].
+    """
+    flat = expert_ids.reshape(-1)
+    rows = x.repeat_interleave(len(flat) // len(x), dim=0)
+    return torch.stack([weights[e] @ row for e, row in zip(flat.tolist(), rows, strict=True)])
+
+
+def combine_experts(x: Tensor, weights: Tensor) -> Tensor:
+    """Weighted sum of each token's results x [n * k, width] with weights [n, k], in order, in float32: [n, width]."""
+    n, k = weights.shape
+    parts = x.view(n, k, -1).float() * weights.float()[:, :, None]
+    total = torch.zeros_like(parts[:, 0])
+    for choice in range(k):
+        total = total + parts[:, choice]
+    return total.to(x.dtype)
