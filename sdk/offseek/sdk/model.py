@@ -75,6 +75,13 @@ class ChatModel:
         return load_remote_model(path_or_name, base_url, **settings)
 
     @classmethod
+    def official(cls, model: str = "deepseek-flash", **settings: Any) -> ChatModel:
+        """A model of the official API; see `offseek.sdk.loading.load_official_model`."""
+        from offseek.sdk.loading import load_official_model
+
+        return load_official_model(model, **settings)
+
+    @classmethod
     def of_engine(cls, engine: Any, *, name: str, sha256: str | None = None) -> ChatModel:
         """Wrap an engine that carries `tokenizer`, `vocabulary` and `chat_template`, such as `load_engine` returns.
 

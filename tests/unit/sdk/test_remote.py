@@ -97,6 +97,17 @@ def test_an_answer_that_violates_the_constraint_is_an_error() -> None:
     assert cut.finish_reason == "length"
 
 
+def test_an_eos_among_the_servers_ids_is_no_part_of_the_answer() -> None:
+    def decode(ids: Any) -> str:
+        return bytes(i for i in ids if i < 256).decode("utf-8", "replace")
+
+    for reason, expected in (("stop", [104, 105]), ("length", [104, 105, 300])):
+        remote = engine(lambda body, reason=reason: answer("hi", reason, token_ids=[104, 105, 300]))  # type: ignore[misc]
+        remote._decode = decode  # one that leaves special ids out, as tokenizers do
+        (found,) = run(remote)
+        assert found.token_ids == expected
+
+
 def test_passing_failures_are_retried_and_lasting_ones_not() -> None:
     answers = iter([httpx.Response(503), httpx.Response(429), answer("ok")])
     (found,) = run(engine(lambda body: next(answers)))

@@ -66,6 +66,8 @@ def from_exception(exc: BaseException) -> ApiError:
     if "ConversionError" in names:  # the recipe's: status and body as the official API gives them
         body = json.loads(exc.body)["error"]  # type: ignore[attr-defined]
         return ApiError(exc.status_code, body["message"], type=body["type"], code=body["code"])  # type: ignore[attr-defined]
+    if "RemoteError" in names:
+        return _from_remote(exc)
     if names & {"GrammarError", "ConfigError", "ContextLengthError"}:
         return ApiError(400, str(exc))
     if "UnsupportedConversationError" in names:
@@ -73,6 +75,18 @@ def from_exception(exc: BaseException) -> ApiError:
     if isinstance(exc, OffseekError) and not names & {"EngineError", "KernelError", "MatcherError"}:
         return ApiError(400, str(exc))
     return ApiError(500, f"The engine failed on this request ({type(exc).__name__}).")
+
+
+def _from_remote(exc: BaseException) -> ApiError:
+    """The answer for a failure of the server behind a remote engine: only what it says of the request is a 400."""
+    status = getattr(exc, "status", None)
+    if status in (400, 413, 422):
+        return ApiError(400, str(exc))
+    if status == 429:
+        return ApiError(429, str(exc))
+    if status is None or status >= 500:  # unreachable, or it failed: the same request may work later
+        return ApiError(503, str(exc))
+    return ApiError(500, str(exc))  # a key or a path of ours, or an answer that violates its constraint
 
 
 def from_value_error(exc: ValueError) -> ApiError:

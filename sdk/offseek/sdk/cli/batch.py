@@ -39,8 +39,8 @@ def batch(
     served_model_name: Annotated[
         list[str], typer.Option(help="API name of the models in order, or NAME=MODEL; may be repeated")
     ] = [],  # noqa: B006
-    server: Annotated[str | None, typer.Option(help="run the model on the vLLM or SGLang server at this URL")] = None,
-    server_kind: Annotated[str, typer.Option(help="vllm or sglang")] = "vllm",
+    server: Annotated[str | None, typer.Option(help="run the model on the server at this URL")] = None,
+    server_kind: Annotated[str, typer.Option(help="vllm, sglang, or deepseek (the official API)")] = "vllm",
     server_model: Annotated[str | None, typer.Option(help="the server's name of the model")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="continue a stopped job")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="start anew over existing files")] = False,

@@ -15,6 +15,8 @@ from rich.console import Console
 EXIT_OK, EXIT_FAILED_ROWS, EXIT_USAGE, EXIT_MODEL, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 _MODEL_ERRORS = frozenset({"ModelFileError", "RemoteError", "UnsupportedDeviceError", "OutOfBlocksError"})
 
+SERVER_KINDS = ("vllm", "sglang", "deepseek")
+
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
@@ -29,13 +31,15 @@ def exit_code_of(exc: BaseException) -> int | None:
 
 def load_model(spec: str, server: str | None = None, server_kind: str = "vllm", server_model: str | None = None) -> Any:
     """The model of a command: local, or with `server` running there. The API key is taken from OFFSEEK_SERVER_KEY."""
+    if server_kind not in SERVER_KINDS:
+        raise typer.BadParameter(f"{server_kind!r} is not one of {', '.join(SERVER_KINDS)}", param_hint="--server-kind")
     from offseek.sdk.model import ChatModel
 
     if server is None:
         return ChatModel.load(spec)
-    if server_kind not in ("vllm", "sglang"):
-        raise typer.BadParameter(f"{server_kind!r} is not vllm or sglang", param_hint="--server-kind")
     key = os.environ.get("OFFSEEK_SERVER_KEY")
+    if server_kind == "deepseek":
+        return ChatModel.official(server_model or "deepseek-flash", base_url=server, api_key=key)
     return ChatModel.remote(spec, server, flavor=server_kind, server_model=server_model, api_key=key)
 
 

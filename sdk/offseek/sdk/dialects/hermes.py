@@ -17,6 +17,7 @@ from offseek import recipe
 from offseek.engine.request import RequestOutput
 
 OPEN, _CLOSE, _THINK_END = b"<tool_call>", b"</tool_call>", b"</think>"
+_WORDS = ("invoke", "parameter")
 
 
 class HermesReader:
@@ -179,14 +180,27 @@ class HermesReader:
             return None
         if not isinstance(name, str) or not isinstance(arguments, dict) or '"' in name:
             return None
-        lines = [f'<{self.dsml}invoke name="{name}">']
-        for key, item in arguments.items():
-            # Every value goes as JSON: the recipe copies it as it is, and keys up to the first space.
-            spelled = json.dumps(key, ensure_ascii=False).replace(" ", "\\u0020")[1:-1]
-            value_text = json.dumps(item, ensure_ascii=False)
-            lines.append(f'<{self.dsml}parameter name="{spelled}" string="false">{value_text}</{self.dsml}parameter>')
-        lines.append(f"</{self.dsml}invoke>\n")
-        return "\n".join(lines)
+        return invoke_markup(self.dsml, name, arguments) + "\n"
+
+
+def invoke_markup(dsml: str, name: str, arguments: dict[str, Any], *, words: tuple[str, str] = _WORDS) -> str:
+    """A call in the recipe's tool markup with this spelling of its marker.
+
+    words: of the call's and the parameters' tags.
+    """
+    call, parameter = words
+
+    def spell(value: Any) -> str:  # the marker's own letters are escaped: a value cannot be read as markup
+        text = json.dumps(value, ensure_ascii=False)
+        return text.replace(dsml[0], f"\\u{ord(dsml[0]):04x}") if dsml in text else text
+
+    lines = [f'<{dsml}{call} name="{name}">']
+    for key, item in arguments.items():
+        # Every value goes as JSON: the recipe copies it as it is, and keys up to the first space.
+        name_text = spell(key).replace(" ", "\\u0020")[1:-1]
+        lines.append(f'<{dsml}{parameter} name="{name_text}" string="false">{spell(item)}</{dsml}{parameter}>')
+    lines.append(f"</{dsml}{call}>")
+    return "\n".join(lines)
 
 
 def _partial_suffix(data: bytes, marker: bytes) -> int:
