@@ -63,7 +63,7 @@ def load_remote_model(
         api_key=api_key,
         max_in_flight=max_in_flight,
     )
-    compiler: Any = RemoteCompiler(local, tokenizer.encode)
+    compiler: Any = RemoteCompiler(local, tokenizer.encode, tokenizer.decode)
     dialect = choose_dialect(label, tokenizer, checkpoint.chat_template, compiler)
     sha256 = file_hash(checkpoint.path)
     return ChatModel(name=label, engine=engine, tokenizer=tokenizer, compiler=compiler, dialect=dialect, sha256=sha256)

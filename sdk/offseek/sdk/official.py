@@ -116,10 +116,10 @@ class OfficialEngine(RemoteEngine):
             encode=tokenizer.encode_ordinary,
             decode=lambda ids: tokenizer.decode(list(ids)),
             context_length=context_length,
+            attempts=attempts,
             **settings,
         )
         self.v41 = v41
-        self.attempts = attempts
         self._tokenizer = tokenizer
         self._special = {token: text for text, token in tokenizer.added_tokens.items()}
 

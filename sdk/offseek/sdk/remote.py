@@ -22,6 +22,7 @@ import httpx
 import jsonschema
 import jsonschema.validators
 from offseek.engine.request import FinishReason, GenerationRequest, RequestOutput, TokenLogprobs
+from offseek.grammars.ebnf import known_special_tokens
 from offseek.sdk.errors import ClientError
 
 Flavor = Literal["vllm", "sglang"]
@@ -42,14 +43,21 @@ class ConstraintViolationError(RemoteError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteGrammar:
-    """A constraint by its source. Stands where a CompiledGrammar stands in a GenerationRequest."""
+    """A constraint by its source. Stands where a CompiledGrammar stands in a GenerationRequest.
 
-    kind: Literal["json_schema", "regex", "ebnf"]
-    source: Any  # the schema, or the text
-    matches: Callable[[str], bool]  # the local check
+    A whole turn (reasoning before the constraint, tool calls) has no field on these servers. It has `matches_ids`
+    instead of a source: it is not sent, and answers that violate it are asked for again.
+    """
+
+    kind: Literal["json_schema", "regex", "ebnf", "turn"]
+    source: Any = None  # the schema, or the text
+    matches: Callable[[str], bool] = lambda text: True  # the local check
+    matches_ids: Callable[[Sequence[int]], bool] | None = None
 
     def fields(self, flavor: Flavor) -> dict[str, Any]:
         """The constraint in the server's own fields."""
+        if self.kind == "turn":
+            return {"skip_special_tokens": False}  # the tags are part of what is checked
         if flavor == "vllm":
             name = {"json_schema": "json", "regex": "regex", "ebnf": "grammar"}[self.kind]
             return {"structured_outputs": {name: self.source}}
@@ -61,12 +69,14 @@ class RemoteCompiler:
     """Makes RemoteGrammars; the local grammars do the checking, so that both sides agree on what was asked.
 
     local: a `GrammarCompiler` over the model's vocabulary: a constraint that we cannot check is refused here.
-    encode: text → token ids, for the local matcher.
+    encode, decode: text ↔ token ids, for the local checks.
     """
 
-    def __init__(self, local: Any, encode: Callable[[str], Sequence[int]]) -> None:
+    def __init__(
+        self, local: Any, encode: Callable[[str], Sequence[int]], decode: Callable[[Sequence[int]], str]
+    ) -> None:
         self.local = local
-        self._encode = encode
+        self._encode, self._decode = encode, decode
 
     def compile_json_schema(self, schema: Mapping[str, Any], **layout: Any) -> RemoteGrammar:
         self.local.compile_json_schema(schema, **layout)  # raises for what is not supported, as the local engine would
@@ -90,22 +100,36 @@ class RemoteCompiler:
     def compile_turn(
         self, kind: str | None, schema: str = "", *, stage: str | None = None, **markup: Any
     ) -> RemoteGrammar:
-        """A whole turn has no field on these servers; without reasoning and tools it is a plain constraint."""
-        if stage in ("reasoning_start", "reasoning_continuation"):
-            message = "a constrained answer together with thinking cannot be sent to this kind of server"
-            raise RemoteError(message, status=400)
-        if kind == "json":
+        """A turn without reasoning and tools is a plain constraint; any other is checked here alone."""
+        reasons = stage in ("reasoning_start", "reasoning_continuation")
+        if kind == "json" and not reasons:
             return self.compile_json_schema(json.loads(schema) if schema else {"type": "object"})
-        if kind == "regex":
+        if kind == "regex" and not reasons:
             return self.compile_regex(schema)
-        raise RemoteError("constrained tool calls cannot be sent to this kind of server", status=400)
+        if kind == "ebnf" and not reasons:
+            return self.compile_ebnf(schema)
+        turn = self.local.compile_turn(kind, schema, stage=stage, **markup)
+        if kind != "json":
+            return RemoteGrammar(kind="turn", matches_ids=lambda ids: _accepts(turn, ids))
+        value = self.compile_json_schema(json.loads(schema) if schema else {"type": "object"})
+        tokens = known_special_tokens(self.local.vocabulary, markup.get("special_tokens"))
+        think_end = tokens["</think>"]
+
+        def matches_ids(ids: Sequence[int]) -> bool:  # by value: the server lays out JSON as it likes
+            return think_end in ids and value.matches(self._decode(ids[list(ids).index(think_end) + 1 :]))
+
+        return RemoteGrammar(kind="turn", matches_ids=matches_ids)
 
     def _matcher(self, compiled: Any) -> Callable[[str], bool]:
         def matches(text: str) -> bool:
-            matcher = compiled.matcher()
-            return all(matcher.accept_token(token) for token in self._encode(text)) and matcher.is_accepting()
+            return _accepts(compiled, self._encode(text))
 
         return matches
+
+
+def _accepts(compiled: Any, ids: Sequence[int]) -> bool:
+    matcher = compiled.matcher()
+    return all(matcher.accept_token(token) for token in ids) and matcher.is_accepting()
 
 
 class RemoteEngine:
@@ -113,7 +137,8 @@ class RemoteEngine:
 
     base_url: up to and with `/v1`. model: the server's name of it. encode, decode: the model's tokenizer, which must be
     the server's too. context_length: of the server. max_in_flight: requests at once. retries: of passing failures
-    (429, 5xx, a broken connection), with doubling waits from `backoff_s`.
+    (429, 5xx, a broken connection), with doubling waits from `backoff_s`. attempts: sampled answers asked for until one
+    satisfies a constraint that could not be sent.
     """
 
     def __init__(
@@ -130,6 +155,7 @@ class RemoteEngine:
         timeout_s: float = 600.0,
         retries: int = 4,
         backoff_s: float = 0.5,
+        attempts: int = 3,
         transport: Any = None,
     ) -> None:
         self.model = model
@@ -137,6 +163,7 @@ class RemoteEngine:
         self.flavor = flavor
         self.retries = retries
         self.backoff_s = backoff_s
+        self.attempts = attempts
         self._encode, self._decode = encode, decode
         headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
         limits = httpx.Limits(max_connections=max_in_flight)
@@ -191,7 +218,16 @@ class RemoteEngine:
         self._done.put(output)
 
     def _answer(self, request: GenerationRequest) -> RequestOutput:
-        return self._read(request, self._post("completions", self._body(request)))
+        body = self._body(request)
+        unsent = getattr(request.grammar, "matches_ids", None) is not None
+        for attempt in range(self.attempts if unsent and request.sampling.temperature > 0 else 1):
+            if attempt and request.sampling.seed is not None:
+                body["seed"] = request.sampling.seed + attempt
+            try:
+                return self._read(request, self._post("completions", body))
+            except ConstraintViolationError as exc:
+                violation = exc
+        raise violation
 
     def _body(self, request: GenerationRequest) -> dict[str, Any]:
         sampling = request.sampling
@@ -253,15 +289,17 @@ class RemoteEngine:
             usage = answer.get("usage") or {}
         except (KeyError, IndexError, TypeError) as exc:
             raise RemoteError(f"the server's answer has no completion: {str(answer)[:300]}") from exc
-        if request.grammar is not None and reason == "stop":
-            grammar: Any = request.grammar
-            if not grammar.matches(text):
-                raise ConstraintViolationError(f"the server's answer violates the constraint: {text[:200]!r}")
         ids = choice.get("token_ids")
-        if ids is None or self._decode(ids) != text:
+        grammar: Any = request.grammar
+        turn = grammar is not None and grammar.matches_ids is not None  # its text holds special tokens
+        if ids is None or (not turn and self._decode(ids) != text):
             ids = self._encode(text)
         elif reason == "stop" and ids and not self._decode(ids[-1:]):
             ids = ids[:-1]  # the server counts EOS among its ids
+        valid = grammar is None or (grammar.matches_ids(ids) if turn else grammar.matches(text))
+        if reason == "stop" and not valid:
+            message = f"the server's answer violates the constraint: {text[:200]!r}"
+            raise ConstraintViolationError(message, status=502)
         details = usage.get("prompt_tokens_details") or {}
         return RequestOutput(
             request_id=request.request_id,
