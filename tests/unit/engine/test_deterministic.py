@@ -104,5 +104,5 @@ def test_default_model_gives_the_same_bits_in_every_variant(dtype: str) -> None:
         path = model_path()
     except ModelFileError as error:
         pytest.skip(str(error))
-    chosen = ("everything at once", "small chunks", "speculated")
+    chosen = ("everything at once", "small chunks", "overlapped", "speculated")
     assert_same_in_every_variant(path, dtype, {name: VARIANTS[name] for name in chosen})

@@ -268,11 +268,14 @@ def test_prefixes_shared_with_a_pass_that_did_not_happen_are_forgotten(
 
 
 @pytest.mark.parametrize("toy_engine", ["overlapped"], indirect=True)
+@pytest.mark.parametrize(
+    "settings", [{"async_scheduling": True}, {"speculative_tokens": 4}, {"prefix_cache": False}], ids=str
+)
 @pytest.mark.parametrize("seed", range(6))
-def test_overlapped_passes_change_no_output(
-    toy_engine: Callable[..., LocalEngine], scripted_grammar: Any, seed: int
+def test_how_the_engine_works_changes_no_output(
+    toy_engine: Callable[..., LocalEngine], scripted_grammar: Any, seed: int, settings: dict[str, Any]
 ) -> None:
-    """Random requests of all kinds that come and are cancelled at random steps, in tight memory."""
+    """Random requests of all kinds that come at random steps, in tight memory."""
     rng = random.Random(seed)
     texts = [b"yes", b"no", b'{"a": 1, "b": 2}', b'{"a": 12, "c": 2}', b'{"a": 3']
     plan: dict[str, tuple[int, GenerationRequest]] = {}
@@ -308,7 +311,71 @@ def test_overlapped_passes_change_no_output(
         assert engine._pool.num_free == 13
         return found
 
-    assert run(async_scheduling=True) == run(async_scheduling=False)
+    assert run(**settings) == run(async_scheduling=False)
+
+
+@pytest.mark.parametrize("toy_engine", ["in turn"], indirect=True)
+@pytest.mark.parametrize("settings", [{}, {"speculative_tokens": 3}, {"async_scheduling": True}], ids=str)
+def test_answers_under_a_grammar_follow_the_exact_distribution(
+    toy_engine: Callable[..., LocalEngine], run_all: Callable[..., Any], scripted_grammar: Any,
+    settings: dict[str, Any],
+) -> None:  # fmt: skip
+    """Whole answers of many seeds against the product of the renormalised steps, with drafts that often fail."""
+    texts = [b"abab", b"abba", b"baab", b"ba"]
+    sampling = {"temperature": 1.3, "max_tokens": 8}
+    bias = torch.zeros(VOCAB)
+    bias[list(b"ab")], bias[EOS] = torch.tensor([0.4, 0.0]), 0.3
+
+    def weights(prefix: bytes) -> dict[bytes, float]:
+        """Probability of each text that begins with `prefix`, given it."""
+        if prefix in texts and not any(t != prefix and t.startswith(prefix) for t in texts):
+            return {prefix: 1.0}
+        options = {t[len(prefix)] for t in texts if t.startswith(prefix) and t != prefix}
+        options |= {EOS} if prefix in texts else set()
+        logits = torch.tensor([float(bias[o]) / 1.3 for o in sorted(options)]).softmax(0).tolist()
+        found: dict[bytes, float] = {}
+        for option, share in zip(sorted(options), logits, strict=True):
+            rest = {prefix: 1.0} if option == EOS else weights(prefix + bytes([option]))
+            for done, inner in rest.items():
+                found[done] = found.get(done, 0.0) + share * inner
+        return found
+
+    expected = weights(b"")
+    engine = toy_engine(
+        lambda tokens: bias,
+        num_blocks=512,
+        max_num_sequences=200,
+        max_batch_tokens=4096,
+        forced_tokens=False,
+        **settings,
+    )
+    count = 4000
+    requests = {
+        f"r{i}": (list(b"xababbaab"), SamplingParams(seed=i, **sampling), scripted_grammar(texts)) for i in range(count)
+    }
+    done = run_all(engine, requests)
+    seen = {text: sum(bytes(d.tokens) == text for d in done.values()) for text in texts}
+    assert sum(seen.values()) == count
+    chi_square = sum((seen[t] - count * expected[t]) ** 2 / (count * expected[t]) for t in texts)
+    assert chi_square < 3 + 5 * (2 * 3) ** 0.5  # five standard deviations at three degrees of freedom
+    if "speculative_tokens" in settings:
+        assert 0 < engine.stats.num_accepted_draft_tokens < engine.stats.num_draft_tokens
+
+
+def test_the_number_of_drafts_follows_how_many_were_accepted(scripted_grammar: Any) -> None:
+    from offseek.engine.speculative import PromptLookup
+
+    lookup = PromptLookup()
+    assert lookup.confidence == 1.0
+    for _ in range(20):
+        lookup.learn(4, 0)
+    assert round(lookup.confidence * 8) == 0
+    for _ in range(5):
+        lookup.learn(0, 0)  # steps without a draft: it is tried again after a while
+    assert round(lookup.confidence * 8) == 2
+    for _ in range(20):
+        lookup.learn(2, 2)
+    assert round(lookup.confidence * 8) == 8
 
 
 def test_chunked_prefill_gives_the_same_tokens(
