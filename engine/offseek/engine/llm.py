@@ -174,6 +174,8 @@ class LocalEngine:
         Raises OutOfDeviceMemoryError when not even one sequence fits; every other failure is one request's and comes
         as its output. After any exception, Ctrl-C included, the next call goes on where this one stopped.
         """
+        if not self._overlapped:
+            self._collect()  # of a call that was interrupted
         if self._launched is None:
             self._launch()
         if self._overlapped:
@@ -226,15 +228,16 @@ class LocalEngine:
         assert work.logits is not None
         if work.job is not None:
             work.job.wait()
-        wants_logprobs = any(c.sequence.sampling.logprobs is not None for c in work.chunks)
         try:
-            work.scored = work.logits
-            if wants_logprobs and (self._overlapped or any(has_penalty(c.sequence.sampling) for c in work.chunks)):
-                # The sampler applies penalties in place, and the next pass may be written over this one's logits.
-                work.scored = work.logits.clone()
-            work.draw = self._sampler.launch(
-                work.logits, [row for own in work.rows for row in own], self._place_masks(work.masks)
-            )
+            if work.draw is None:  # else an interrupt came right after it was made
+                work.scored = work.logits
+                settings = [c.sequence.sampling for c in work.chunks if c.sequence.sampling.logprobs is not None]
+                if settings and (self._overlapped or any(has_penalty(s) for s in settings)):
+                    # The sampler applies penalties in place, and the next pass may be written over this one's logits.
+                    work.scored = work.logits.clone()
+                work.draw = self._sampler.launch(
+                    work.logits, [row for own in work.rows for row in own], self._place_masks(work.masks)
+                )
             if self._overlapped:
                 self._runner.carry_tokens(work.draw.token_ids)
         except torch.OutOfMemoryError as error:

@@ -128,15 +128,17 @@ class Sampler:
         """Any mixture of settings."""
         count = len(rows)
         table, seeds, filters = self._settings(rows)
-        # One transfer for everything: seed and position as 8-byte columns first, then the 4-byte ones.
-        packed = np.empty(9 * count, np.int32)
-        counters = packed[: 4 * count].view(np.uint64).reshape(2, count)
+        # One transfer for everything: seed and position as 8-byte columns first, then the 4-byte ones. Every column
+        # begins at a multiple of 16 bytes, or Triton would compile another kernel for other numbers of rows.
+        width = count + -count % 4
+        packed = np.zeros(9 * width, np.int32)
+        counters = packed[: 4 * width].view(np.uint64).reshape(2, width)[:, :count]
         counters[0], counters[1] = seeds, [row.position for row in rows]
-        small = packed[4 * count :].reshape(5, count)
+        small = packed[4 * width :].reshape(5, width)[:, :count]
         small[:4], small[4] = table, [row.mask_row for row in rows]
         placed = self.to_device(packed)
-        keys = placed[: 4 * count].view(torch.int64).view(2, count)
-        words = placed[4 * count :].view(5, count)
+        keys = placed[: 4 * width].view(torch.int64).view(2, width)[:, :count]
+        words = placed[4 * width :].view(5, width)[:, :count]
         floats = words.view(torch.float32)
         out = sample(
             logits,

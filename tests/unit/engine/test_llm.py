@@ -615,3 +615,59 @@ def test_device_out_of_memory_shrinks_the_batch_then_fails_clearly(
     engine._runner.model.forward = never  # type: ignore[method-assign]
     with pytest.raises(OutOfDeviceMemoryError, match="out of device memory"):
         run_all(engine, requests)
+
+
+def test_out_of_memory_while_sampling_repeats_the_pass(
+    toy_engine: Callable[..., LocalEngine], run_all: Callable[..., Any]
+) -> None:
+    requests = {f"r{i}": ([i] * 20, SamplingParams(temperature=0.8, seed=i, max_tokens=12)) for i in range(4)}
+    expected = run_all(toy_engine(counting, max_batch_tokens=256), requests)
+    for failing in (0, 1, 5):
+        engine = toy_engine(counting, max_batch_tokens=256)
+        launch, calls = engine._sampler.launch, itertools.count()
+
+        def flaky(*args: Any, launch: Any = launch, calls: Any = calls, failing: int = failing) -> Any:
+            if next(calls) == failing:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return launch(*args)
+
+        engine._sampler.launch = flaky  # type: ignore[method-assign]
+        assert {n: d.tokens for n, d in run_all(engine, requests).items()} == {n: d.tokens for n, d in expected.items()}
+        assert engine._pool.num_free == 64
+
+
+@pytest.mark.parametrize("place", ["forward", "launch", "read"])
+def test_interrupts_at_any_place_lose_and_repeat_nothing(
+    toy_engine: Callable[..., LocalEngine], run_all: Callable[..., Any], scripted_grammar: Any, place: str
+) -> None:
+    requests: dict[str, Any] = {
+        "a": ([1], SamplingParams(temperature=0.9, seed=1, max_tokens=9, repetition_penalty=1.4)),
+        "b": ([2], GREEDY, scripted_grammar([b"yes", b"no", b"never"])),
+        "c": (list(range(40)), SamplingParams(temperature=0.9, seed=2, max_tokens=9)),
+    }
+    expected = run_all(toy_engine(counting), requests)
+    for when in range(8):
+        engine = toy_engine(counting)
+        owner: Any = engine._runner if place == "forward" else engine._sampler
+        real, calls = getattr(owner, place), itertools.count()
+
+        def interrupted(*args: Any, real: Any = real, calls: Any = calls, when: int = when) -> Any:
+            if next(calls) == when:
+                raise KeyboardInterrupt
+            return real(*args)
+
+        setattr(owner, place, interrupted)
+        for name, (prompt, sampling, *grammar) in requests.items():
+            engine.add_request(
+                GenerationRequest(
+                    request_id=name, prompt_token_ids=prompt, sampling=sampling, grammar=next(iter(grammar), None)
+                )
+            )
+        tokens: dict[str, list[int]] = {name: [] for name in requests}
+        while engine.has_work():
+            try:
+                for output in engine.step():
+                    tokens[output.request_id] += output.token_ids
+            except KeyboardInterrupt:
+                continue
+        assert tokens == {name: done.tokens for name, done in expected.items()}
