@@ -8,6 +8,7 @@ Rust core; nothing here knows about requests or limits other than the side limit
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +78,8 @@ class OpenCvImagePreprocessor:
             _native.check_image_body(data)
         except ImageError as error:
             raise _fault(error.kind) from error
-        pixels = _on_gray(_decode(data, format, is_animated_webp), drop_alpha=is_animated_webp)
+        decoded = _decode_gif(data, width, height) if format == "gif" else _decode(data, format)
+        pixels = _on_gray(decoded, drop_alpha=is_animated_webp)
         low = options.low_detail_max_dimension_px if options.detail == "low" else None
         height, width = pixels.shape[:2]
         reduced, target = _native.fit_image_size(width, height, low_detail_max_dimension_px=low)
@@ -111,7 +113,7 @@ def _fault(kind: str) -> ImageError:
     return ImageError(f"image[0]: {_UNSUPPORTED}", kind)
 
 
-def _decode(data: bytes, format: str, is_animated_webp: bool) -> Pixels:
+def _decode(data: bytes, format: str) -> Pixels:
     """uint8 [height, width] or [height, width, 3 or 4] (BGR order) of the first frame."""
     import numpy as np
 
@@ -126,6 +128,52 @@ def _decode(data: bytes, format: str, is_animated_webp: bool) -> Pixels:
     if pixels.dtype == np.uint16:
         pixels = ((pixels.astype(np.uint32) + 128) // 257).astype(np.uint8)
     return pixels  # type: ignore[no-any-return]
+
+
+def _decode_gif(data: bytes, width: int, height: int) -> Pixels:
+    """The first frame of a GIF, as `_decode` gives it; uint8 [height, width, 4] where only Pillow reads it.
+
+    OpenCV wants all frames whole and inside the screen, and codes without a fault; the reference does not.
+    """
+    import numpy as np
+
+    if not _gif_begins_well(data):
+        raise _fault("Decode")
+    try:
+        return _decode(data, "gif")
+    except ImageError as refused:
+        from PIL import Image
+
+        try:
+            with Image.open(io.BytesIO(data), formats=("GIF",)) as image:
+                rgba = np.asarray(image.crop((0, 0, width, height)).convert("RGBA"))
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Warning) as error:
+            raise refused from error
+        return np.ascontiguousarray(rgba[..., [2, 1, 0, 3]])
+
+
+def _gif_begins_well(data: bytes) -> bool:
+    """Whether the blocks in front of the first image (GIF89a, sections 18 to 26) are ones that the reference reads."""
+
+    def palette_bytes(flags: int) -> int:
+        return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
+
+    try:
+        at = 13 + palette_bytes(data[10])
+        while data[at] == 0x21:
+            label, size = data[at + 1], data[at + 2]
+            if label not in (0x01, 0xF9, 0xFE, 0xFF) or (label == 0xF9 and size != 4):
+                return False
+            at += 2
+            while data[at]:
+                at += data[at] + 1
+            at += 1
+        if data[at] != 0x2C:
+            return False
+        local = palette_bytes(data[at + 9])
+        return bool(local or data[10] & 0x80) and data[at + 10 + local] > 0
+    except IndexError:
+        return True  # cut off: the decoders say how
 
 
 def _on_gray(pixels: Pixels, *, drop_alpha: bool) -> Pixels:

@@ -280,3 +280,50 @@ def test_headers_give_the_sizes_that_pillow_reads(tmp_path: pathlib.Path) -> Non
         for size in ((1, 1), (17, 300), (640, 3)):
             name, width, height, animated = _native.read_image_header(encoded(format, size))
             assert (name, (width, height), animated) == (format.lower(), size, False)
+
+
+def odd_gifs() -> dict[str, bytes]:
+    """A small GIF with single faults, by what is wrong with it."""
+    image = Image.new("P", (20, 15))
+    image.putpalette([(i * 7) % 256 for i in range(768)])
+    image.putdata([(x * y) % 200 for y in range(15) for x in range(20)])
+    out = io.BytesIO()
+    image.save(out, "GIF")
+    gif = out.getvalue()
+    at = gif.index(b"\x2c", 13 + (3 << ((gif[10] & 7) + 1)))
+
+    def screen(width: int, height: int) -> bytes:
+        return gif[:6] + width.to_bytes(2, "little") + height.to_bytes(2, "little") + gif[10:]
+
+    return {
+        "no trailer": gif[:-1],
+        "bytes behind the trailer": gif + b"junk",
+        "frame larger than the screen": screen(10, 10),
+        "no screen": screen(0, 15),
+        "background out of the palette": gif[:11] + b"\xff" + gif[12:],
+        "comment": gif[:at] + b"\x21\xfe\x03abc\x00" + gif[at:],
+        "unknown extension": gif[:at] + b"\x21\x77\x03abc\x00" + gif[at:],
+        "long control extension": gif[:at] + b"\x21\xf9\x05\x01\x00\x00\x05\x00\x00" + gif[at:],
+        "stray block": gif[:at] + b"\x55" + gif[at:],
+        "no palette": gif[:10] + bytes([gif[10] & 0x7F]) + gif[11:13] + gif[at:],
+        "code size 0": gif[: at + 10] + b"\x00" + gif[at + 11 :],
+        "cut in the palette": gif[:100],
+        "cut in the pixels": gif[: at + 60],
+        "trailer first": gif[:at] + b";" + gif[at:],
+    }
+
+
+@pytest.mark.parametrize("fault", sorted(odd_gifs()))
+def test_odd_gifs_are_read_or_refused_as_by_the_reference(fault: str) -> None:
+    data = odd_gifs()[fault]
+
+    def answer(preprocessor: Any, options: Any, error: type[Exception]) -> tuple[Any, ...]:
+        try:
+            image = preprocessor.preprocess(data, options)
+        except error as refused:
+            return (refused.kind,)  # type: ignore[attr-defined]
+        return image.width, image.height
+
+    theirs = deepseek_recipe.OpenCvImagePreprocessor(), deepseek_recipe.PreprocessOptions("high", 8192, 512)
+    ours = OpenCvImagePreprocessor(), PreprocessOptions("high", 8192, 512)
+    assert answer(*ours, ImageError) == answer(*theirs, deepseek_recipe.ImageError)

@@ -260,6 +260,15 @@ def test_strict_branches_and_image_urls_of_unusual_shapes() -> None:
     assert [(source.url, source.detail) for source in sources] == [("https://x", "high")]
 
 
+def test_an_output_of_a_custom_tool_needs_its_call_id_but_no_text() -> None:
+    call = {"type": "custom_tool_call", "call_id": "a", "name": "apply_patch", "input": "p"}
+    output = {"type": "custom_tool_call_output", "call_id": "a"}
+    messages = ResponsesRequest({"model": V4, "input": [call, output]}).convert(OPTIONS).conversation.messages
+    assert [(message.role, message.content) for message in messages] == [("assistant", ""), ("tool", "")]
+    with pytest.raises(RequestError, match="missing field `call_id`"):
+        ResponsesRequest({"model": V4, "input": [call, {"type": "custom_tool_call_output", "output": "x"}]})
+
+
 def test_only_as_many_placeholders_as_sources() -> None:
     message = UserMessage("aIbI", [UrlImageSource("u")], image_token="I")
     rendered = DeepseekV4Encoding().render_conversation(Conversation([message], thinking_mode=False))

@@ -176,8 +176,7 @@ pub struct ChatCompletionTool {
 pub struct ChatCompletionFunctionDefinition {
     pub name: String,
     pub description: Option<String>,
-    #[serde(default)]
-    pub parameters: Value,
+    pub parameters: Option<Value>,
     pub strict: Option<bool>,
 }
 

@@ -369,9 +369,10 @@ pub enum ResponsesTypedItem {
         name: String,
         input: String,
     },
+    /// Unlike the output of a function it needs its `call_id` but may lack `output`.
     CustomToolCallOutput {
-        call_id: Option<String>,
-        output: TextOrList<ResponsesToolCallOutputItem, ResponsesOutput>,
+        call_id: String,
+        output: Option<TextOrList<ResponsesToolCallOutputItem, ResponsesOutput>>,
     },
     Reasoning {
         content: Option<Vec<ResponsesReasoningContent>>,

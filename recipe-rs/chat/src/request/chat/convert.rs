@@ -165,7 +165,7 @@ fn declared_tools(tools: Vec<ChatCompletionTool>) -> Result<Vec<DeclaredTool>> {
         let tool = DeclaredTool::new(
             function.name,
             function.description,
-            function.parameters,
+            function.parameters.unwrap_or_default(),
             function.strict,
             false,
         );

@@ -11,7 +11,7 @@ use crate::conversation::{Conversation, Message, ResponseFormat, ToolChoice};
 use crate::error::{ChatError, Result};
 use crate::inference::{ConvertedRequest, InferenceOptions, ParsingOptions, ThinkingInitialStage};
 use crate::options::{ConversionOptions, WebSearchBehavior};
-use crate::request::common::TextOrList;
+use crate::request::common::{ResponsesOutput, TextOrList};
 use crate::request::effects::{self, Requested};
 use crate::request::tools::{self, CheckedFormat, Choice};
 use crate::request::{params, reasoning};
@@ -214,13 +214,12 @@ fn item_mentions_json(item: &ResponsesInputItem) -> bool {
         ResponsesInputItem::Message(message) => message,
         ResponsesInputItem::Item(item) => {
             return match &**item {
-                ResponsesTypedItem::FunctionCallOutput { output, .. }
-                | ResponsesTypedItem::CustomToolCallOutput { output, .. } => match output {
-                    TextOrList::Text(text) => params::mentions_json(text),
-                    TextOrList::List(blocks, _) => blocks.iter().any(|block| {
-                        matches!(block, ResponsesToolCallOutputItem::InputText { text } if params::mentions_json(text))
-                    }),
-                },
+                ResponsesTypedItem::FunctionCallOutput { output, .. } => {
+                    output_mentions_json(output)
+                }
+                ResponsesTypedItem::CustomToolCallOutput { output, .. } => {
+                    output.as_ref().is_some_and(output_mentions_json)
+                }
                 _ => false,
             };
         }
@@ -231,6 +230,15 @@ fn item_mentions_json(item: &ResponsesInputItem) -> bool {
             ResponsesContentBlock::InputText { text }
             | ResponsesContentBlock::OutputText { text } => params::mentions_json(text),
             _ => false,
+        }),
+    }
+}
+
+fn output_mentions_json(output: &TextOrList<ResponsesToolCallOutputItem, ResponsesOutput>) -> bool {
+    match output {
+        TextOrList::Text(text) => params::mentions_json(text),
+        TextOrList::List(blocks, _) => blocks.iter().any(|block| {
+            matches!(block, ResponsesToolCallOutputItem::InputText { text } if params::mentions_json(text))
         }),
     }
 }

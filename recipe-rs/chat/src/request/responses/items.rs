@@ -117,10 +117,14 @@ impl<'r, 'o> Assembly<'r, 'o> {
                 write_compact(&mut text, &Value::Object(arguments.0));
                 self.call(call_id, "tool_search".to_owned(), text, i)
             }
-            Item::FunctionCallOutput { call_id, output }
-            | Item::CustomToolCallOutput { call_id, output } => {
+            Item::FunctionCallOutput { call_id, output } => {
                 let (content, images) = self.output_content(output, i)?;
                 self.output(call_id, content, images, i)
+            }
+            Item::CustomToolCallOutput { call_id, output } => {
+                let output = output.unwrap_or_else(|| TextOrList::Text(String::new()));
+                let (content, images) = self.output_content(output, i)?;
+                self.output(Some(call_id), content, images, i)
             }
             Item::ToolSearchOutput { call_id, tools, .. } if self.version.is_v41() => {
                 self.search_output(call_id, &tools, i)
