@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from typing import Any
 
 import pytest
@@ -173,8 +174,13 @@ def test_bad_input_gives_typed_errors() -> None:
             ChatCompletionRequest({**body, "x": value})
     with pytest.raises(RequestError, match="recursion limit exceeded"):
         ChatCompletionRequest('{"x":' + "[" * 10_000)
-    with pytest.raises(RequestError, match="invalid unicode code point"):
-        ChatCompletionRequest(b'{"model":"\xff"}')
+    for text, column in [
+        (b'{"model":"\xff"}', 12),
+        (b'{"m\xc3\\"":1}', 7),
+        (b'{"\xed\xa0\x80":1}', 6),
+    ]:
+        with pytest.raises(RequestError, match=f"at line 1 column {column}$"):
+            ChatCompletionRequest(text)
     with pytest.raises(RequestError, match="number out of range"):
         ChatCompletionRequest('{"x":1e999}')
 
@@ -218,6 +224,39 @@ def test_a_batch_gives_what_single_calls_give(tokenizer: Tokenizer) -> None:
         assert result.num_tokens == len(ids)
     with pytest.raises(ValueError, match="invalid protocol"):
         encode_batch("chat", [], OPTIONS, tokenizer)  # type: ignore[arg-type]
+
+
+def test_deep_schemas_do_not_overflow_the_stacks_of_a_batch(tokenizer: Tokenizer) -> None:
+    wraps: dict[str, Any] = {
+        "properties": lambda schema: {"type": "object", "properties": {"a": schema}},
+        "items": lambda schema: {"type": "array", "items": schema},
+        "not": lambda schema: {"not": schema},
+        "anyOf": lambda schema: {"anyOf": [schema]},
+    }
+    bodies = []
+    for wrap in wraps.values():
+        for strict in (None, True):
+            schema: Any = {"type": "object", "properties": {"a": {"type": "string"}}}
+            while len(json.dumps(schema).split("{")) < 55:
+                schema = wrap(schema)
+            function = {"name": "g", "strict": strict, "parameters": {"type": "object", "properties": {"p": schema}}}
+            bodies.append({"model": V4, "messages": [USER], "tools": [{"type": "function", "function": function}]})
+    chain = {f"d{i}": {"$ref": f"#/$defs/d{i + 1}"} for i in range(5000)} | {"d5000": {"type": "string"}}
+    linked = {"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": chain}
+    looping = {"type": "object", "properties": {"a": {"$ref": "#/properties/a"}}}
+    for parameters in (linked, looping):
+        tools = [{"type": "function", "function": {"name": "g", "parameters": parameters}}]
+        bodies.append({"model": V4, "messages": [USER], "tools": tools})
+    results = encode_batch("chat_completions", [json.dumps(body) for body in bodies], OPTIONS, tokenizer, threads=4)
+    for body, result in zip(bodies, results, strict=True):
+        if isinstance(result, EncodedRequest):
+            expected = ChatCompletionRequest(json.dumps(body)).convert(OPTIONS).conversation
+            assert result.token_ids == DeepseekV4Encoding().with_tokenizer(tokenizer).encode(expected)
+        else:
+            assert isinstance(result, ConversionError | RequestError)
+            with pytest.raises(type(result), match=re.escape(str(result))):
+                ChatCompletionRequest(json.dumps(body)).convert(OPTIONS)
+    assert sum(isinstance(result, EncodedRequest) for result in results) >= 4
 
 
 def test_ids_into_a_buffer(tokenizer: Tokenizer) -> None:

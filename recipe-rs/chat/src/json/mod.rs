@@ -115,7 +115,9 @@ impl Value {
     /// # Errors
     /// `serde_json`'s message with line and column.
     pub fn parse(text: &[u8]) -> Result<Value, String> {
-        serde_json::from_slice(text).map_err(|e| e.to_string())
+        serde_json::from_slice(text).map_err(|error| {
+            end_of_broken_string(text, &error).unwrap_or_else(|| error.to_string())
+        })
     }
 
     /// The text of a string value.
@@ -165,6 +167,26 @@ impl Value {
         write_prompt(&mut out, self, floats);
         out
     }
+}
+
+/// The message for a string that is not UTF-8: it names the string's end, whichever byte of it is wrong (versions of
+/// `serde_json` differ). `None` for other errors, and where the string has no end.
+fn end_of_broken_string(text: &[u8], error: &serde_json::Error) -> Option<String> {
+    const MESSAGE: &str = "invalid unicode code point";
+    if !error.to_string().starts_with(MESSAGE) || std::str::from_utf8(text).is_ok() {
+        return None;
+    }
+    let mut lines = text.split(|&byte| byte == b'\n');
+    let line = lines.nth(error.line().checked_sub(1)?)?;
+    let mut at = error.column().checked_sub(1)?;
+    while *line.get(at)? != b'"' {
+        at += if line[at] == b'\\' { 2 } else { 1 };
+    }
+    Some(format!(
+        "{MESSAGE} at line {} column {}",
+        error.line(),
+        at + 1
+    ))
 }
 
 impl From<&str> for Value {
