@@ -229,7 +229,11 @@ def main() -> None:
     parser.add_argument("--tokenizer", required=True)
     parser.add_argument("--mem-limit", type=float, default=0)
     parser.add_argument("--cpu", type=int, default=-1)
+    parser.add_argument("--clock", choices=("wall", "processor"), default="wall")
     args = parser.parse_args()
+    if args.clock == "processor":
+        global clock
+        clock = time.process_time_ns
     if args.cpu >= 0:
         os.sched_setaffinity(0, {args.cpu})
     if args.mem_limit:

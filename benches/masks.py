@@ -205,6 +205,7 @@ def arguments() -> argparse.Namespace:
     p.add_argument("--sections", default=",".join(SECTIONS))
     p.add_argument("--timeout", type=float, default=60)
     p.add_argument("--cpu", type=int, default=0)
+    p.add_argument("--clock", choices=("wall", "processor"), default="wall", help="processor: on a busy machine")
     p.add_argument("--threads", default="1,2")
     p.add_argument("--no-save", action="store_true", help="only print")
     return p.parse_args()
@@ -215,10 +216,16 @@ def main() -> None:
     specs, sections = args.engines.split(","), args.sections.split(",")
     tokenizer = default_tokenizer()
     vocab = Vocab(tokenizer)
-    settings = Settings(tokenizer, timeout=args.timeout, cpu=args.cpu, recompile=True)
+    settings = Settings(tokenizer, timeout=args.timeout, cpu=args.cpu, recompile=True, clock=args.clock)
     schemas = prepare(load(args.data, limit=args.limit), vocab, max_tokens=4000)
     date = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    report: Result = {"date": date, "machine": machine(), "limit": args.limit, "data": Path(args.data).name}
+    report: Result = {
+        "date": date,
+        "machine": machine(),
+        "limit": args.limit,
+        "clock": args.clock,
+        "data": Path(args.data).name,
+    }
     tails: dict[str, list[float]] = {}
     if "schemas" in sections:
         report["schemas"] = run_section("schemas", schemas, specs, settings, vocab)

@@ -5,7 +5,6 @@ It also pins the part of the public API of `offseek.grammars` that benches and e
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from adapters import Adapter, Row, UnsupportedKindError, Vocab
@@ -29,7 +28,7 @@ class Offseek(Adapter):
     def compile(self, kind: str, source: str, **hints: Any) -> Any:
         if kind == "json_schema":
             return self.compiler.compile_json_schema(
-                json.loads(source),
+                source,
                 whitespace="any",
                 property_order="any",
                 numbers="any",

@@ -1168,6 +1168,9 @@ def accept_token_batch(matchers: Sequence[Matcher], token_ids: Sequence[int]) ->
 def grammar_limits() -> list[tuple[str, int]]:
     """Names and default values of all limits."""
 
+def json_fingerprint(text: str) -> bytes | None:
+    """A hash of a JSON text's value that other spellings of it share, within this process; None: not JSON."""
+
 def compile_json_schema(
     vocab: Vocabulary,
     schema: str,

@@ -27,6 +27,7 @@ from offseek.grammars.limits import Limits
 from offseek.grammars.turn import Turn, TurnKind, TurnStage, TurnVersion
 
 DEFAULT_CACHE_BYTES = 192 << 20
+MAX_SPELLINGS = 2_000
 
 
 class _Cache:
@@ -35,6 +36,7 @@ class _Cache:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._items: OrderedDict[Hashable, CompiledGrammar] = OrderedDict()
+        self._spellings: OrderedDict[Hashable, Hashable] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, key: Hashable) -> CompiledGrammar | None:
@@ -53,9 +55,27 @@ class _Cache:
                 _, dropped = self._items.popitem(last=False)
                 total -= dropped.nbytes
 
+    def by_spelling(self, spelling: Hashable | None) -> CompiledGrammar | None:
+        """The grammar that was compiled from exactly this text and these settings."""
+        with self._lock:
+            key = self._spellings.get(spelling)
+            found = self._items.get(key) if key is not None else None
+            if found is not None:
+                self._items.move_to_end(key)
+            return found
+
+    def add_spelling(self, spelling: Hashable | None, key: Hashable) -> None:
+        if spelling is None:
+            return
+        with self._lock:
+            self._spellings[spelling] = key
+            while len(self._spellings) > MAX_SPELLINGS:
+                self._spellings.popitem(last=False)
+
     def clear(self) -> None:
         with self._lock:
             self._items.clear()
+            self._spellings.clear()
 
     def __len__(self) -> int:
         return len(self._items)
@@ -146,26 +166,27 @@ class GrammarCompiler:
         decided here, or has no instance; GrammarLimitError; GrammarCancelledError.
         """
         text = json_schema.schema_text(schema)
-        documents = json_schema.registry_texts(registry, text)
-        key = (
-            "json_schema",
-            text,
-            whitespace,
-            numbers,
-            property_order,
-            format,
-            tuple(documents),
-            dialect,
-            on_unsupported,
-        )
+        settings = (whitespace, numbers, property_order, format, dialect, on_unsupported)
+        spelling = None if registry else (text, settings)
+        known = self._cache.by_spelling(spelling)
+        if known is not None:
+            return known
         for value, literal in zip(
-            key[3:6] + key[8:],
-            (json_schema.Numbers, json_schema.PropertyOrder, json_schema.Format, json_schema.OnUnsupported),
+            settings[1:4] + settings[5:],
+            (
+                json_schema.Numbers,
+                json_schema.PropertyOrder,
+                json_schema.Format,
+                json_schema.OnUnsupported,
+            ),
             strict=True,
         ):
             if value not in get_args(literal):
                 raise ValueError(f"{value!r} is not one of {', '.join(map(repr, get_args(literal)))}")
-        return self._cached(
+        documents = json_schema.registry_texts(registry, text)
+        # Other spellings of a schema are the same schema; what is no JSON is refused by the compiler.
+        key = ("json_schema", _native.json_fingerprint(text) or text, settings, tuple(documents))
+        grammar = self._cached(
             key,
             lambda: _native.compile_json_schema(
                 self.vocabulary,
@@ -181,6 +202,8 @@ class GrammarCompiler:
                 cancel=cancel,
             ),
         )
+        self._cache.add_spelling(spelling, key)
+        return grammar
 
     def compile_ebnf(
         self,

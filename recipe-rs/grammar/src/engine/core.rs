@@ -857,6 +857,14 @@ impl Cx<'_> {
         engine.payloads.get(first).to_vec()
     }
 
+    /// What was given first for `key` with [`Cx::first_met`].
+    pub fn remembered(&mut self, key: &[u32]) -> Option<Vec<u32>> {
+        let engine = &mut *self.engine;
+        let key = engine.payloads.find(key)?;
+        let first = *engine.canonical.first.get(&key)?;
+        Some(engine.payloads.get(first).to_vec())
+    }
+
     /// A nested text that no token can tell from this one.
     pub fn nested_canonical(&mut self, config: ConfigId, facts: &TokenFacts) -> ConfigId {
         self.engine.canonical(config, facts)

@@ -39,6 +39,14 @@ impl Interner {
         id
     }
 
+    /// The id of `words`, if it is known.
+    pub(crate) fn find(&self, words: &[u32]) -> Option<u32> {
+        let (pool, ends) = (&self.pool, &self.ends);
+        self.table
+            .find(hash(words), |&id| span(pool, ends, id) == words)
+            .copied()
+    }
+
     /// The content of an id.
     pub(crate) fn get(&self, id: u32) -> &[u32] {
         span(&self.pool, &self.ends, id)

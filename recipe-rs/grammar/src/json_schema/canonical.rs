@@ -7,12 +7,13 @@
 
 use super::arrays::ArrayState;
 use super::machine::{
-    member_words, object_words, JsonMachine, AFTER, ARRAY, COLON, KEY, KEY_QUOTE, MEMBER, OBJECT,
-    STRING, UNIQUE,
+    member_words, object_words, JsonMachine, AFTER, ARRAY, COLON, KEY, KEY_QUOTE, LITERAL, MEMBER,
+    NUMBER, OBJECT, QUOTE, STRING, UNIQUE, VALUE,
 };
 use super::objects::{bit, members, set_bit, text_of, ObjectShape, ObjectState, FRESH, NONE};
 use super::shapes::{Kind, TermId, KINDS};
 use super::strings::partial_range;
+use crate::hash::{mix, Fingerprint};
 use crate::machine::{Cx, Machine};
 use crate::vocab::TokenFacts;
 
@@ -48,7 +49,7 @@ impl JsonMachine {
                 let [(_, after)] = &ways[..] else {
                     return None;
                 };
-                let goes_on = self.goes_on(cx, &shape, after)?;
+                let goes_on = self.goes_on(cx, s[1], after)?;
                 let key = [
                     COLON,
                     s[1],
@@ -84,9 +85,8 @@ impl JsonMachine {
     }
 
     /// Whether a comma may follow a finished member.
-    fn goes_on(&self, cx: &Cx<'_>, shape: &ObjectShape, st: &ObjectState) -> Option<bool> {
-        let mut w = self.walk();
-        let allowed = shape.allowed(&self.terms, &mut w, cx, st).ok()?;
+    fn goes_on(&self, cx: &mut Cx<'_>, id: u32, st: &ObjectState) -> Option<bool> {
+        let allowed = self.allowed(cx, id, st).ok()?;
         Some(allowed.iter().any(|x| *x != 0))
     }
 
@@ -99,14 +99,13 @@ impl JsonMachine {
         }
         let may_close = u32::from(shape.may_close(&st));
         if phase == AFTER {
-            let goes_on = u32::from(self.goes_on(cx, &shape, &st)?);
+            let goes_on = u32::from(self.goes_on(cx, id, &st)?);
             return Some(self.first_met(cx, &[OBJECT, AFTER, id, may_close, goes_on], s));
         }
         if !facts.no_member_passed {
             return None;
         }
-        let mut w = self.walk();
-        let allowed = shape.allowed(&self.terms, &mut w, &*cx, &st).ok()?;
+        let allowed = self.allowed(cx, id, &st).ok()?;
         let others = if !shape.has_other(&allowed) {
             NONE
         } else if shape.keys.endless() {
@@ -150,7 +149,17 @@ impl JsonMachine {
             } else {
                 let typed = text_of(cx, s[5]);
                 let mut kept = members(cx, st.others);
-                kept.retain(|&o| o != FRESH && text_of(cx, o).starts_with(&typed));
+                kept.retain(|&o| {
+                    let used = text_of(cx, o);
+                    let rest = used.strip_prefix(&typed).filter(|_| o != FRESH);
+                    match (rest, partial_range(s[4])) {
+                        (Some(rest), Some((_, low, high))) => rest
+                            .chars()
+                            .next()
+                            .is_some_and(|c| (low..=high).contains(&(c as u32))),
+                        (rest, _) => rest.is_some(),
+                    }
+                });
                 kept
             };
             if kept.is_empty() {
@@ -253,6 +262,44 @@ impl JsonMachine {
             }
         }
         Some(w)
+    }
+
+    /// A hash that determines a state's language in any schema; for values without members and items.
+    pub(super) fn fingerprint_of(&self, _cx: &mut Cx<'_>, s: &[u32]) -> Option<Fingerprint> {
+        let words = |tag: u64, s: &[u32]| {
+            s.iter().fold(mix(tag, s.len() as u128, 0), |h, &w| {
+                mix(tag, h, u128::from(w))
+            })
+        };
+        let string = |s: &[u32]| {
+            let shape = self.terms.strings.get(s[1]);
+            mix(0x61, shape.fingerprint(s[2], s[3]), u128::from(s[4]))
+        };
+        match s[0] {
+            LITERAL | QUOTE => Some(words(0x60, s)),
+            STRING => Some(string(s)),
+            NUMBER => {
+                let shape = self.terms.numbers.get(s[1]);
+                Some(mix(0x62, shape.fingerprint(), words(0x63, &s[2..])))
+            }
+            VALUE => {
+                let mut w = self.walk();
+                let mut hash = mix(0x64, 0, 0);
+                for kind in KINDS {
+                    for &id in &self.live_shapes(&mut w, s[1], kind).ok()? {
+                        let one = match kind {
+                            Kind::Null | Kind::Bool => u128::from(id),
+                            Kind::Number => self.terms.numbers.get(id).fingerprint(),
+                            Kind::String => string(&[STRING, id, 0, 0, 0]),
+                            Kind::Array | Kind::Object => return None,
+                        };
+                        hash = mix(0x65 + kind as u64, hash, one);
+                    }
+                }
+                Some(hash)
+            }
+            _ => None,
+        }
     }
 
     /// A used value turns few strings down: the others read on in a state that every text completes.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::error::SchemaError;
-use crate::hash::Fingerprint;
+use crate::hash::{mix, Fingerprint};
 
 /// A transition: characters `low..=high` lead to `target`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,7 @@ pub(super) struct CharDfa {
     distance: OnceLock<Vec<u32>>,
     /// States that behave alike for so many characters; of the horizon last asked for.
     alike: Mutex<Option<(u32, Arc<[u32]>)>>,
+    fingerprint: OnceLock<Fingerprint>,
 }
 
 impl CharDfa {
@@ -241,6 +242,21 @@ impl CharDfa {
                 found
             }
         }
+    }
+
+    /// Determines the automaton, numbers of states included.
+    pub(super) fn fingerprint(&self) -> Fingerprint {
+        *self.fingerprint.get_or_init(|| {
+            let mut hash = mix(0x43, self.len() as u128, 0);
+            for (es, &accept) in self.edges.iter().zip(&self.accept) {
+                hash = mix(0x44, hash, (es.len() as u128) << 1 | u128::from(accept));
+                for e in es.iter() {
+                    let words = [e.low, e.high, e.target].map(u128::from);
+                    hash = mix(0x45, hash, words[0] << 64 | words[1] << 32 | words[2]);
+                }
+            }
+            hash
+        })
     }
 
     /// Number of strings that complete each state ([`INFINITE`] when there is a loop).

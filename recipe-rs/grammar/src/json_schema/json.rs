@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::decimal::Decimal;
 use super::error::{ErrorKind, SchemaError};
+use crate::hash::{mix, of_bytes, Fingerprint};
 
 /// Powers of ten beyond this in a schema's numbers are refused.
 pub(crate) const MAX_EXPONENT: i64 = 20_000;
@@ -40,6 +41,26 @@ impl Json {
         match self {
             Json::Obj(m) => m.iter().find(|(k, _)| &**k == key).map(|(_, v)| v),
             _ => None,
+        }
+    }
+
+    /// Determines the document, members in their order.
+    pub(super) fn fingerprint(&self) -> Fingerprint {
+        match self {
+            Json::Null => mix(0x70, 0, 0),
+            Json::Bool(b) => mix(0x71, u128::from(*b), 0),
+            Json::Num(n) => of_bytes(0x72, n.to_string().as_bytes()),
+            Json::Str(s) => of_bytes(0x73, s.as_bytes()),
+            Json::Arr(a) => a.iter().fold(mix(0x74, a.len() as u128, 0), |h, x| {
+                mix(0x75, h, x.fingerprint())
+            }),
+            Json::Obj(m) => m.iter().fold(mix(0x76, m.len() as u128, 0), |h, (k, x)| {
+                mix(
+                    0x77,
+                    mix(0x78, h, of_bytes(0x79, k.as_bytes())),
+                    x.fingerprint(),
+                )
+            }),
         }
     }
 

@@ -26,16 +26,17 @@ use super::Whitespace;
 use crate::bytes::ByteSet;
 use crate::complete::Piece;
 use crate::engine::DEAD;
+use crate::hash::Fingerprint;
 use crate::machine::{Body, Callee, Cx, Finish, Machine, MachineId, Moves, Successors};
 use crate::regex::NodeId;
 use crate::vocab::TokenFacts;
 
 const ROOT: u32 = 0;
 const ROOT_END: u32 = 1;
-const VALUE: u32 = 2;
-const LITERAL: u32 = 3;
+pub(super) const VALUE: u32 = 2;
+pub(super) const LITERAL: u32 = 3;
 pub(super) const STRING: u32 = 4;
-const NUMBER: u32 = 5;
+pub(super) const NUMBER: u32 = 5;
 pub(super) const ARRAY: u32 = 6;
 pub(super) const UNIQUE: u32 = 7;
 pub(super) const OBJECT: u32 = 8;
@@ -43,8 +44,11 @@ pub(super) const KEY: u32 = 9;
 pub(super) const COLON: u32 = 10;
 pub(super) const MEMBER: u32 = 11;
 const DONE: u32 = 12;
-const QUOTE: u32 = 13;
+pub(super) const QUOTE: u32 = 13;
 pub(super) const KEY_QUOTE: u32 = 14;
+
+/// Marks keys of what `allowed` remembers.
+const ALLOWED: u32 = u32::MAX;
 
 /// After the opening bracket.
 const OPEN: u32 = 0;
@@ -427,20 +431,14 @@ impl JsonMachine {
                 out.push(&[DONE]);
             }
             (AFTER, b',') => {
-                let mut w = self.walk();
-                if shape
-                    .allowed(&self.terms, &mut w, cx, &st)?
-                    .iter()
-                    .any(|x| *x != 0)
-                {
+                if self.allowed(cx, id, &st)?.iter().any(|x| *x != 0) {
                     let next = if self.spaced() { COMMA } else { NEXT };
                     out.push(&object_words(next, id, &st));
                 }
             }
             (COMMA, b' ') => out.push(&object_words(NEXT, id, &st)),
             (OPEN | NEXT, b'"') => {
-                let mut w = self.walk();
-                let allowed = shape.allowed(&self.terms, &mut w, cx, &st)?;
+                let allowed = self.allowed(cx, id, &st)?;
                 if allowed.iter().any(|x| *x != 0) {
                     let allowed = cx.intern(&allowed);
                     let mut w = vec![KEY, id, 0, 0, 0, NONE, allowed];
@@ -452,6 +450,24 @@ impl JsonMachine {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Labels of keys that may come next, as bits; remembered.
+    pub(super) fn allowed(
+        &self,
+        cx: &mut Cx<'_>,
+        id: u32,
+        st: &ObjectState,
+    ) -> Result<Vec<u32>, SchemaError> {
+        let mut key = vec![self.id.0, ALLOWED, id];
+        st.push_words(&mut key);
+        if let Some(known) = cx.remembered(&key) {
+            return Ok(known);
+        }
+        let shape = self.terms.objects.get(id);
+        let mut w = self.walk();
+        let allowed = shape.allowed(&self.terms, &mut w, &*cx, st)?;
+        Ok(cx.first_met(&key, &allowed))
     }
 
     fn step_key(&self, cx: &mut Cx<'_>, s: &[u32], byte: u8, out: &mut Successors) {
@@ -1197,6 +1213,10 @@ impl Machine for JsonMachine {
             }
             _ => None,
         }
+    }
+
+    fn fingerprint(&self, cx: &mut Cx<'_>, s: &[u32]) -> Option<Fingerprint> {
+        self.fingerprint_of(cx, s)
     }
 
     fn canonical(&self, cx: &mut Cx<'_>, s: &[u32], facts: &TokenFacts) -> Option<Vec<u32>> {

@@ -176,6 +176,12 @@ pub fn add_to(
     Ok((builder.machine(id, &words, cost), relaxed))
 }
 
+/// A hash of a JSON text's value, members in their order: equal for other spellings of the same document.
+/// `None` when the text is not JSON.
+pub fn fingerprint(text: &str) -> Option<crate::hash::Fingerprint> {
+    json::parse(text, 2_000).ok().map(|json| json.fingerprint())
+}
+
 /// The text that stands between two quotes of a JSON text, decoded; `None` when it is no JSON string.
 pub(crate) fn unquoted(inner: &str) -> Option<String> {
     match &*json::parse(&format!("\"{inner}\""), 4).ok()?.to_value() {

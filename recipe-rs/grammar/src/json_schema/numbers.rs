@@ -5,6 +5,7 @@
 //! Bounds, `multipleOf` and excluded values stay exact decimals of any size.
 
 use std::cmp::Ordering;
+use std::sync::OnceLock;
 
 use num_bigint::BigUint;
 use num_integer::Integer;
@@ -12,6 +13,7 @@ use num_traits::{One, Zero};
 
 use super::ast::Bound;
 use super::decimal::{pow10, Decimal};
+use crate::hash::{of_bytes, Fingerprint};
 
 /// A set of numbers: all conditions hold together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -553,6 +555,92 @@ pub(crate) struct NumberShape {
     pub(crate) spelling: Spelling,
     /// No condition at all.
     free: bool,
+    quick: Option<Quick>,
+    fingerprint: OnceLock<Fingerprint>,
+}
+
+/// Whole bounds of a set without other conditions: most prefixes are decided by comparing small integers.
+#[derive(Clone, Copy, Debug)]
+struct Quick {
+    /// Inclusive; `None`: no bound.
+    low: Option<i128>,
+    high: Option<i128>,
+    /// Only integers.
+    whole: bool,
+}
+
+impl Quick {
+    fn of(set: &NumberSet) -> Option<Quick> {
+        let whole = match &set.step {
+            None => false,
+            Some(step) if *step == Decimal::power_of_ten(0) => true,
+            Some(_) => return None,
+        };
+        if set.finite.is_some()
+            || set.spelled_integer.is_some()
+            || !set.not_steps.is_empty()
+            || !set.excluded.is_empty()
+        {
+            return None;
+        }
+        let integer = |b: &Option<Bound>, inwards: i128| match b {
+            None => Some(None),
+            Some((v, exclusive)) => {
+                let v: i128 = v.to_string().parse().ok()?;
+                // Of reals the bound itself is given away; the slow way decides it.
+                (v.abs() < 1 << 90).then_some(Some(v + if *exclusive { inwards } else { 0 }))
+            }
+        };
+        Some(Quick {
+            low: integer(&set.low, 1)?,
+            high: integer(&set.high, -1)?,
+            whole,
+        })
+    }
+
+    /// Whether the prefix can be completed, where that is plain to see.
+    fn alive(&self, p: &NumberPrefix, sp: &Spelling) -> Option<bool> {
+        let complete = matches!(p.phase, Phase::Zero | Phase::Int);
+        let open = matches!(p.phase, Phase::Int | Phase::Point | Phase::Fraction);
+        if !(complete || open) || p.digits.len() > 30 {
+            return None;
+        }
+        let digits = p
+            .digits
+            .iter()
+            .fold(0i128, |v, d| v * 10 + i128::from(d - b'0'));
+        let value = if p.neg { -digits } else { digits };
+        let inside = self.low.is_none_or(|l| l <= value) && self.high.is_none_or(|h| value <= h);
+        if complete && inside && !(p.neg && value == 0) {
+            return Some(true);
+        }
+        if self.whole {
+            // An integer spelled with these digits is at least them without the zeros at the end.
+            let most = if p.neg {
+                self.low.map(|l| -l)
+            } else {
+                self.high
+            };
+            let mut least = digits;
+            while least != 0 && least % 10 == 0 && (sp.exponent || sp.point) {
+                least /= 10;
+            }
+            return most.is_some_and(|m| least > m.max(0)).then_some(false);
+        }
+        // Any digits become as small as needed by an exponent.
+        let (near, far) = if p.neg {
+            (self.high, self.low.map(|l| -l))
+        } else {
+            (self.low, self.high)
+        };
+        let from_zero = if p.neg {
+            near.is_none_or(|h| h >= 0)
+        } else {
+            near.is_none_or(|l| l <= 0)
+        };
+        (sp.exponent && open && digits != 0 && from_zero && far.is_none_or(|f| f > 0))
+            .then_some(true)
+    }
 }
 
 impl NumberShape {
@@ -560,10 +648,22 @@ impl NumberShape {
         let spelling = Spelling::of(&set, canonical);
         let free = set == NumberSet::default() && !canonical;
         NumberShape {
+            quick: Quick::of(&set),
             set,
             spelling,
             free,
+            fingerprint: OnceLock::new(),
         }
+    }
+
+    /// Determines the language.
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
+        *self.fingerprint.get_or_init(|| {
+            of_bytes(
+                0x4e,
+                format!("{:?} {:?}", self.set, self.spelling).as_bytes(),
+            )
+        })
     }
 
     /// Length of a short spelling.
@@ -581,8 +681,11 @@ impl NumberShape {
     /// where one is known, unless the exact value will be needed (`keep`).
     pub(crate) fn step(&self, p: &NumberPrefix, byte: u8, keep: bool) -> Option<NumberPrefix> {
         let n = p.syntax(byte, &self.spelling)?;
-        if !self.free && self.witness(&n).is_none() {
-            return None;
+        if !self.free {
+            let quick = self.quick.and_then(|q| q.alive(&n, &self.spelling));
+            if !quick.unwrap_or_else(|| self.witness(&n).is_some()) {
+                return None;
+            }
         }
         Some(if keep { n } else { self.simplify(n) })
     }

@@ -10,6 +10,7 @@ use super::chardfa::{CharDfa, INFINITE};
 use super::error::SchemaError;
 use super::shapes::StringSet;
 use super::terms::{Terms, NEVER};
+use crate::hash::{mix, Fingerprint};
 
 /// In place of a count of characters: the lower bound is reached, the upper one further than any token
 /// reaches.
@@ -398,6 +399,17 @@ impl StringShape {
                 _ => None,
             },
         }
+    }
+
+    /// Determines the language of a state.
+    pub(crate) fn fingerprint(&self, q: u32, n: u32) -> Fingerprint {
+        if self.is_free(q, n) {
+            return mix(0x53, 1, 0);
+        }
+        let dfa = self.dfa.as_ref().map_or(0, |d| d.fingerprint());
+        let bounds = u128::from(self.min) << 64 | u128::from(self.max.map_or(u64::MAX, u64::from));
+        let at = u128::from(q) << 32 | u128::from(n);
+        mix(0x54, mix(0x55, dfa, bounds), at)
     }
 
     /// Whether every text completes the string from here.

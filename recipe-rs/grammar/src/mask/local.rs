@@ -36,7 +36,7 @@ pub(crate) struct Local {
 }
 
 /// More rests than this are not kept: the thread is walked as a whole instead.
-const MAX_RESTS: usize = 4_000;
+pub(super) const MAX_RESTS: usize = 4_000;
 /// Ids kept as a list; above, as words.
 const MAX_IDS: usize = 1_500;
 
@@ -121,7 +121,9 @@ pub(crate) fn compute(
     walker.walk_vocabulary(start, &ByteSet::ALL, &mut found)?;
     let mut local = Local::of(found.ids, found.row, vocab.words());
     let mut items = Vec::new();
-    if collect_rests(vocab, vocab.trie(), &found.ends, &|_| true, &mut items) {
+    if !found.too_many_ends
+        && collect_rests(vocab, vocab.trie(), &found.ends, &|_| true, &mut items)
+    {
         local.rests = build_rests(items);
     } else {
         local.blind = ByteSet::ALL;
@@ -164,7 +166,8 @@ fn looped(
     let (wide, few) = pack(Vec::new(), direct.row.take(), vocab.words());
     ids.extend(few.iter());
     let mut items: Vec<(&[u8], u32)> = Vec::new();
-    let mut complete = collect_rests(vocab, trie, &direct.ends, &|_| true, &mut items);
+    let mut complete =
+        !direct.too_many_ends && collect_rests(vocab, trie, &direct.ends, &|_| true, &mut items);
     for (rests, places) in &exit.ends {
         complete &= collect_rests(
             vocab,

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::local::{self, Left, Local};
 use super::units::{Loop, Profile, UnitTable, UNIT_START};
-use super::walk::Inside;
+use super::walk::{Inside, Met};
 use super::{Mask, NodeMask};
 use crate::bytes::ByteSet;
 use crate::engine::{ConfigId, Engine, Frame, BOTTOM, DEAD};
@@ -59,8 +59,8 @@ impl<K: std::hash::Hash + Eq + Copy, V: Clone> Aging<K, V> {
 pub(crate) struct SharedMasks {
     locals: Aging<Fingerprint, Arc<Local>>,
     profiles: Aging<Fingerprint, Option<Arc<Profile>>>,
-    /// Units that were met once; a profile is made when they are met again.
-    met: Aging<Fingerprint, ()>,
+    /// How often units without a profile were met.
+    met: Aging<Fingerprint, u32>,
 }
 
 impl Default for SharedMasks {
@@ -84,6 +84,8 @@ pub(crate) struct Memo {
     left: Aging<LeftKey, Arc<Left>>,
     /// Profiles whose addresses are in the keys of `left`.
     held: FxHashMap<usize, Arc<Profile>>,
+    /// Room for walks.
+    pub(super) met: Met,
 }
 
 /// A profile by address, an exit, bounds on units.
@@ -99,6 +101,7 @@ impl Memo {
             bodies: FxHashMap::default(),
             left: Aging::new(limit / 16),
             held: FxHashMap::default(),
+            met: Met::default(),
         }
     }
 
@@ -212,6 +215,7 @@ impl Memo {
         engine: &mut Engine,
         vocab: &Vocabulary,
         unit: NodeId,
+        at_once: bool,
     ) -> Option<Arc<Profile>> {
         if let Some(known) = self.profiles.get(&unit) {
             return known.clone();
@@ -220,9 +224,10 @@ impl Memo {
         let profile = if vocab.longest() > 250 {
             None
         } else {
-            shared_profile(vocab, engine.regex.fingerprint(unit), true, || {
+            let at_once = at_once || vocab.trie().len() < 5_000;
+            shared_profile(vocab, engine.regex.fingerprint(unit), at_once, || {
                 UnitTable::new(&mut engine.regex, unit)
-            })
+            })?
         };
         self.profiles.insert(unit, profile.clone());
         profile
@@ -238,7 +243,7 @@ impl Memo {
     ) -> Result<Option<(Inside, bool)>> {
         if frame.kind == Frame::REGEX {
             if let Some(l) = Loop::of(&engine.regex, NodeId(frame.state)) {
-                if let Some(profile) = self.profile(engine, vocab, l.unit) {
+                if let Some(profile) = self.profile(engine, vocab, l.unit, false) {
                     let rest = Frame {
                         kind: Frame::REGEX,
                         state: l.rest.0,
@@ -261,7 +266,7 @@ impl Memo {
             }
         } else if frame.kind != Frame::NETWORK {
             if let Some(body) = engine.body(frame) {
-                if let Some(profile) = self.profile(engine, vocab, body.unit) {
+                if let Some(profile) = self.profile(engine, vocab, body.unit, true) {
                     let exit = Frame {
                         kind: frame.kind,
                         state: engine.intern_payload(&body.exit),
@@ -378,7 +383,8 @@ impl Memo {
         let table = UnitTable::from_table(next);
         let first = table.first();
         let fingerprint = table.fingerprint();
-        let Some(profile) = shared_profile(vocab, fingerprint, false, || Some(table)) else {
+        let small = vocab.trie().len() < 5_000;
+        let Some(Some(profile)) = shared_profile(vocab, fingerprint, small, || Some(table)) else {
             return Ok(None);
         };
         // A body that loops on itself goes on in itself: the exit is the state after one unit.
@@ -438,7 +444,9 @@ impl Memo {
                     })
                 };
                 if let Some((unit, min, max, exit)) = parts {
-                    if let Some(profile) = self.profile(engine, vocab, unit) {
+                    if let Some(profile) =
+                        self.profile(engine, vocab, unit, frame.kind != Frame::REGEX)
+                    {
                         let exit = engine.entered_above(exit, parents)?;
                         let exit = engine.canonical(exit, vocab.facts());
                         let first = engine.regex.first_bytes(unit);
@@ -480,30 +488,36 @@ impl Memo {
     }
 }
 
+/// A walk of the vocabulary costs much less than a profile: one is only made for units that are met often.
+const OFTEN: u32 = 16;
+
+/// The profile of a unit; the outer `None`: not made yet.
 fn shared_profile(
     vocab: &Vocabulary,
     fingerprint: Fingerprint,
     at_once: bool,
     table: impl FnOnce() -> Option<UnitTable>,
-) -> Option<Arc<Profile>> {
+) -> Option<Option<Arc<Profile>>> {
     let size = |p: &Option<Arc<Profile>>| p.as_ref().map_or(16, |p| p.heap_bytes());
-    let known = lock(vocab).profiles.get(&fingerprint, size);
-    if !at_once && known.is_none() {
-        // One walk of the vocabulary costs less than a profile, two cost more.
+    {
         let mut shared = lock(vocab);
-        if shared.met.get(&fingerprint, |()| 64).is_none() {
-            shared.met.insert(fingerprint, (), 64);
-            return None;
+        if let Some(known) = shared.profiles.get(&fingerprint, size) {
+            return Some(known);
+        }
+        if !at_once {
+            let met = shared.met.get(&fingerprint, |_| 64).unwrap_or(0) + 1;
+            shared.met.insert(fingerprint, met, 64);
+            if met < OFTEN {
+                return None;
+            }
         }
     }
-    known.unwrap_or_else(|| {
-        let made = table().map(|t| Arc::new(Profile::new(t, vocab)));
-        let bytes = size(&made);
-        lock(vocab)
-            .profiles
-            .insert(fingerprint, made.clone(), bytes);
-        made
-    })
+    let made = table().map(|t| Arc::new(Profile::new(t, vocab)));
+    let bytes = size(&made);
+    lock(vocab)
+        .profiles
+        .insert(fingerprint, made.clone(), bytes);
+    Some(made)
 }
 
 fn lock(vocab: &Vocabulary) -> std::sync::MutexGuard<'_, SharedMasks> {

@@ -14,7 +14,7 @@ use super::units::{Profile, UNIT_DEAD, UNIT_START};
 use crate::bytes::ByteSet;
 use crate::engine::{ConfigId, Engine, DEAD};
 use crate::error::Result;
-use crate::vocab::{Trie, Vocabulary};
+use crate::vocab::{kind_of, Trie, Vocabulary, KINDS};
 
 /// What a walk found.
 #[derive(Debug, Default)]
@@ -25,6 +25,8 @@ pub(crate) struct Found {
     pub(crate) row: Option<Vec<u32>>,
     /// Nodes at which the bottom frame may have ended.
     pub(crate) ends: Vec<u32>,
+    /// There are more rests than are kept; `ends` is not complete.
+    pub(crate) too_many_ends: bool,
 }
 
 /// A configuration as a body of units.
@@ -45,13 +47,17 @@ pub(crate) struct Inside {
 const MANY_NODES: usize = 2_000;
 /// Most configurations in the table of one walk.
 const MAX_MET: usize = 4_000;
+/// Subtrees with fewer nodes are walked node by node.
+const PASSED_OVER: usize = 6;
+/// Which characters lead back to a state is asked for a subtree of so many nodes.
+const WORTH_ASKING: usize = 100;
 const DEAD_STATE: u16 = 0;
 const TOO_MANY: u16 = u16::MAX - 1;
 const UNKNOWN: u16 = u16::MAX;
 
 /// How to go on below a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Gear {
+pub(crate) enum Gear {
     Table,
     /// Nothing can follow.
     Nothing,
@@ -61,19 +67,36 @@ enum Gear {
 
 /// Configurations met in one walk, numbered; 0 is the dead one.
 #[derive(Debug, Default)]
-struct Met {
+pub(crate) struct Met {
     next: Vec<u16>,
     configs: Vec<ConfigId>,
     /// How to go on, and whether the bottom frame may have ended.
     gears: Vec<(Gear, bool)>,
     ids: FxHashMap<ConfigId, u16>,
+    /// Kinds of characters that lead back to each state.
+    closed: Vec<Option<u64>>,
+    /// Whether all continuations from a state inside a character lead to another one.
+    inside: FxHashMap<(u16, u16), bool>,
 }
 
 impl Met {
+    fn clear(&mut self) {
+        if self.configs.len() > 500 {
+            *self = Met::default();
+        }
+        self.next.clear();
+        self.configs.clear();
+        self.gears.clear();
+        self.ids.clear();
+        self.closed.clear();
+        self.inside.clear();
+    }
+
     fn add(&mut self, config: ConfigId, gear: Gear) -> u16 {
         let id = self.configs.len() as u16;
         self.configs.push(config);
         self.gears.push((gear, false));
+        self.closed.push(None);
         self.next.resize(self.next.len() + 256, UNKNOWN);
         self.ids.insert(config, id);
         id
@@ -141,7 +164,8 @@ impl Walker<'_> {
             return self.walk(trie, start, heads, found, &|_| true);
         }
         let mut row = vec![0u32; self.vocab.words()];
-        let mut met = Met::default();
+        let mut met = std::mem::take(&mut self.memo.met);
+        met.clear();
         met.add(DEAD, Gear::Nothing);
         let first = met.add(start, Gear::Table);
         for byte in live.complement().iter() {
@@ -151,6 +175,8 @@ impl Walker<'_> {
         met.ids.remove(&start);
         let mut stack: Vec<(u32, u16)> = Vec::with_capacity(64);
         let (mut end, mut state) = (trie.len() as u32, first);
+        let summaries = self.vocab.summaries();
+        let mut rests = 0usize;
         let mut i = 1usize;
         loop {
             if i >= end as usize {
@@ -177,12 +203,28 @@ impl Walker<'_> {
                 super::set(&mut row, trie.order[at as usize]);
             }
             let gear = met.gears[next as usize];
-            if gear.1 {
+            if gear.1 && !found.too_many_ends {
                 found.ends.push(i as u32);
+                rests += (trie.starts[below as usize] - trie.starts[i + 1]) as usize;
+                found.too_many_ends = rests > super::local::MAX_RESTS;
             }
             i += 1;
             if below as usize > i {
                 match gear.0 {
+                    Gear::Table
+                        if below as usize - i >= PASSED_OVER
+                            && (!gear.1 || found.too_many_ends)
+                            && (below as usize - i >= WORTH_ASKING
+                                || met.closed[next as usize].is_some())
+                            && summaries[i - 1] & !self.closed(&mut met, next)? == 0 =>
+                    {
+                        // All that is below leads back here, character by character.
+                        let (from, to) = (trie.starts[i], trie.starts[below as usize]);
+                        for &id in &trie.order[from as usize..to as usize] {
+                            super::set(&mut row, id);
+                        }
+                        i = below as usize;
+                    }
                     Gear::Table => {
                         stack.push((end, state));
                         (end, state) = (below, next);
@@ -199,7 +241,63 @@ impl Walker<'_> {
             }
         }
         found.row = Some(row);
+        self.memo.met = met;
         Ok(())
+    }
+
+    /// The kinds of characters of which each leads from a state back to it, as bits.
+    fn closed(&mut self, met: &mut Met, state: u16) -> Result<u64> {
+        if let Some(known) = met.closed[state as usize] {
+            return Ok(known);
+        }
+        let mut kinds = (1u64 << (KINDS - 1)) - 1;
+        for byte in (0..=0x7fu8).chain(0xc2..=0xf4) {
+            let bit = 1u64 << kind_of(byte);
+            if kinds & bit == 0 {
+                continue;
+            }
+            let more = match byte {
+                0x00..=0x7f => 0,
+                0xc2..=0xdf => 1,
+                0xe0..=0xef => 2,
+                _ => 3,
+            };
+            if !self.leads_to(met, state, byte, state, more)? {
+                kinds &= !bit;
+            }
+        }
+        met.closed[state as usize] = Some(kinds);
+        Ok(kinds)
+    }
+
+    /// Whether `byte` and any `more` continuation bytes lead from a state to `aim`, the frame never ending on the way.
+    fn leads_to(
+        &mut self,
+        met: &mut Met,
+        from: u16,
+        byte: u8,
+        aim: u16,
+        more: u32,
+    ) -> Result<bool> {
+        let mut next = met.next[from as usize * 256 + byte as usize];
+        if next == UNKNOWN {
+            next = self.meet(met, from, byte)?;
+        }
+        if more == 0 || next == DEAD_STATE || next == TOO_MANY {
+            return Ok(next == aim);
+        }
+        if met.gears[next as usize] != (Gear::Table, false) {
+            return Ok(false);
+        }
+        if let Some(&known) = met.inside.get(&(next, aim)) {
+            return Ok(known);
+        }
+        let mut all = true;
+        for byte in 0x80..=0xbf {
+            all = all && self.leads_to(met, next, byte, aim, more - 1)?;
+        }
+        met.inside.insert((next, aim), all);
+        Ok(all)
     }
 
     /// The children `i..end` of a node that was reached in `config`.

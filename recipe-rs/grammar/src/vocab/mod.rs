@@ -17,6 +17,7 @@ pub use facts::TokenFacts;
 pub use file::from_file;
 
 pub use trie::Trie;
+pub(crate) use trie::{kind_of, KINDS};
 
 /// Token ids and their bytes, with everything about them that masks need.
 #[derive(Debug)]
@@ -32,6 +33,7 @@ pub struct Vocabulary {
     pub(crate) shared: Mutex<SharedMasks>,
     encoder: OnceLock<Encoder>,
     facts: OnceLock<TokenFacts>,
+    summaries: OnceLock<Box<[u64]>>,
 }
 
 /// The tokenizer's own tokenisation of a text, for forced tokens.
@@ -143,6 +145,7 @@ impl Vocabulary {
             shared: Mutex::new(SharedMasks::default()),
             encoder: OnceLock::new(),
             facts: OnceLock::new(),
+            summaries: OnceLock::new(),
         }
     }
 
@@ -199,6 +202,11 @@ impl Vocabulary {
     /// Bytes of the longest token.
     pub fn longest(&self) -> u32 {
         self.longest
+    }
+
+    /// The kinds of characters below each node of the trie (see `trie::summaries`); made once.
+    pub(crate) fn summaries(&self) -> &[u64] {
+        self.summaries.get_or_init(|| trie::summaries(&self.trie))
     }
 
     /// What no token can do; looked up once.

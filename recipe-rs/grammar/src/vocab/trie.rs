@@ -77,9 +77,123 @@ impl Trie {
     }
 }
 
+/// Kinds of characters by their first byte, for [`summaries`]; the last kind is what no walk passes over.
+pub(crate) const KINDS: usize = 64;
+const MALFORMED: u8 = 63;
+
+/// The kind of each first byte: letters, digits and controls together, other ASCII one by one, lead bytes in groups
+/// of scripts; continuation bytes begin no character.
+pub(crate) fn kind_of(byte: u8) -> u8 {
+    match byte {
+        b'a'..=b'z' => 0,
+        b'A'..=b'Z' => 1,
+        b'0'..=b'9' => 2,
+        b'\n' => 3,
+        b'\r' => 4,
+        b'\t' => 5,
+        0x00..=0x1f | 0x7f => 6,
+        b' '..=b'/' => 7 + (byte - b' '),
+        b':'..=b'@' => 23 + (byte - b':'),
+        b'['..=b'`' => 30 + (byte - b'['),
+        b'{'..=b'~' => 36 + (byte - b'{'),
+        0xc2 => 40,
+        0xc3 => 41,
+        0xc4..=0xcb => 42,
+        0xcc..=0xcf => 43,
+        0xd0..=0xd3 => 44,
+        0xd4..=0xdf => 45,
+        0xe0 => 46,
+        0xe1 => 47,
+        0xe2 => 48,
+        0xe3 => 49,
+        0xe4..=0xe9 => 50,
+        0xea..=0xec => 51,
+        0xed => 52,
+        0xee => 53,
+        0xef => 54,
+        0xf0 => 55,
+        0xf1..=0xf3 => 56,
+        0xf4 => 57,
+        _ => MALFORMED,
+    }
+}
+
+/// For each node at the border of two characters: the kinds of the characters below it, as bits. The last bit is set
+/// where bytes below are not UTF-8 from there on (and for nodes inside a character); a character that is cut off at a
+/// token's end is fine.
+pub(crate) fn summaries(trie: &Trie) -> Box<[u64]> {
+    let n = trie.len();
+    let mut found = vec![0u64; n];
+    // Continuation bytes still to come after each node.
+    let mut open = vec![0u8; n];
+    let mut path: Vec<u32> = vec![0];
+    for i in 1..n {
+        while path
+            .last()
+            .is_some_and(|&p| trie.ends[p as usize] as usize <= i)
+        {
+            path.pop();
+        }
+        let above = path.last().map_or(0, |&p| p as usize);
+        let byte = trie.bytes[i];
+        open[i] = match (open[above], byte) {
+            (0, 0x00..=0x7f) => 0,
+            (0, 0xc2..=0xdf) => 1,
+            (0, 0xe0..=0xef) => 2,
+            (0, 0xf0..=0xf4) => 3,
+            (left @ 1..=3, 0x80..=0xbf) => left - 1,
+            _ => 0xff, // not UTF-8, and so is all that is below
+        };
+        path.push(i as u32);
+    }
+    // Children come after their parents: from the back, each node hands its kinds to the one above.
+    let mut above = vec![0u32; n];
+    let mut path: Vec<u32> = vec![0];
+    for i in 1..n {
+        while path
+            .last()
+            .is_some_and(|&p| trie.ends[p as usize] as usize <= i)
+        {
+            path.pop();
+        }
+        above[i] = path.last().copied().unwrap_or(0);
+        path.push(i as u32);
+    }
+    for i in (1..n).rev() {
+        let up = above[i] as usize;
+        let own = if open[i] == 0xff {
+            1 << MALFORMED
+        } else if open[up] == 0 {
+            1 << kind_of(trie.bytes[i])
+        } else {
+            0
+        };
+        found[up] |= found[i] | own;
+    }
+    for i in 0..n {
+        if open[i] != 0 {
+            found[i] |= 1 << MALFORMED;
+        }
+    }
+    found.into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn summaries_hold_the_kinds_of_whole_characters() {
+        let words: [&[u8]; 4] = [b"a", b"a-\xe4\xb8", b"b1", b"b\x80"];
+        let trie = Trie::from_sorted(words.iter().enumerate().map(|(i, w)| (*w, i as u32)));
+        let found = summaries(&trie);
+        let bits = |kinds: &[u8]| kinds.iter().fold(0u64, |m, k| m | 1 << k);
+        let lead = kind_of(0xe4);
+        assert_eq!(found[1], bits(&[kind_of(b'-'), lead])); // below "a"
+        assert_eq!(found[2], bits(&[lead])); // below "a-"
+        assert_eq!(found[3], bits(&[MALFORMED])); // inside the character
+        assert_eq!(found[5], bits(&[2, MALFORMED])); // below "b"
+    }
 
     #[test]
     fn subtrees_and_ids_are_contiguous() {

@@ -62,3 +62,10 @@ pub(crate) fn compile_json_schema(
     grammar.relaxed = relaxed.into();
     Ok(grammar)
 }
+
+/// A hash of a JSON text's value that other spellings of it share, within this process; `None`: not JSON.
+#[pyfunction]
+pub(crate) fn json_fingerprint(py: Python<'_>, text: &str) -> Option<[u8; 16]> {
+    py.detach(|| offseek_grammar::json_schema::fingerprint(text))
+        .map(u128::to_le_bytes)
+}

@@ -15,6 +15,7 @@ pub(crate) fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<matcher::CompiledGrammar>()?;
     m.add_class::<matcher::Matcher>()?;
     m.add_function(wrap_pyfunction!(json_schema::compile_json_schema, m)?)?;
+    m.add_function(wrap_pyfunction!(json_schema::json_fingerprint, m)?)?;
     compile::init(m)?;
     ebnf::init(m)
 }
