@@ -97,6 +97,24 @@ def test_ignored_fields_of_messages_are_reported() -> None:
     ]  # fmt: skip
 
 
+def test_images_that_v4_does_not_see_are_reported() -> None:
+    png = "data:image/png;base64,AAAA"
+    image = {"type": "image", "source": {"type": "url", "url": "https://a/b"}}
+    use = {"type": "tool_use", "id": "t", "name": "g", "input": {}}
+    answer = {"type": "tool_result", "tool_use_id": "t", "content": [image]}
+    requests: list[tuple[Any, dict[str, Any], str]] = [
+        (ChatCompletionRequest, {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": png}}]}]},
+         "/messages/0/content/0"),
+        (ResponsesRequest, {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": png}]}]},
+         "/input/0/content/0"),
+        (MessagesRequest, {"messages": [{"role": "assistant", "content": [use]}, {"role": "user", "content": [answer]}]},
+         "/messages/1/content/0/content/0"),
+    ]  # fmt: skip
+    for cls, body, pointer in requests:
+        assert pointer in [warning.pointer for warning in cls({"model": V4, **body}).convert(OPTIONS).warnings]
+        assert pointer not in [warning.pointer for warning in cls({"model": V41, **body}).convert(OPTIONS).warnings]
+
+
 def test_lost_reminders_are_reported_on_v41() -> None:
     reminders = [USER, {"role": "latest_reminder", "content": "a"}, {"role": "latest_reminder", "content": "b"}]
     body = {"model": V41, "messages": reminders}

@@ -1,6 +1,6 @@
 //! Warnings that only conversion can give: they depend on the model version and on thinking.
 
-use super::warnings::Warning;
+use super::warnings::{Warning, IMAGE_UNSEEN};
 use crate::conversation::{Conversation, Message};
 use crate::model::ModelVersion;
 
@@ -56,6 +56,7 @@ pub(crate) fn warn(
         ));
     }
     if version.is_v41() {
+        warnings.retain(|warning| warning.reason != IMAGE_UNSEEN);
         let is_reminder = |message: &Message| matches!(message, Message::LatestReminder { .. });
         let lost = conversation
             .messages

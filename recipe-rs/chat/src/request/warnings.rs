@@ -38,6 +38,11 @@ const SERVICE: &str = "concerns the hosted service; ignored";
 const STATELESS: &str = "requests are stateless; ignored";
 const CACHE: &str = "prompt caching needs no hints; ignored";
 
+const DOCUMENT: &str = "documents become a placeholder text";
+/// Given for every image while a body is decoded; conversion for V4.1, which sees images, takes it back.
+pub(crate) const IMAGE_UNSEEN: &str =
+    "this model sees no images; a placeholder text takes its place";
+
 const CHAT: Fields = Fields {
     honoured: &[
         "messages",
@@ -386,6 +391,9 @@ pub(crate) fn ignored_chat(body: &Value) -> Vec<Warning> {
         walk.fields(message, fields, &|| format!("/messages/{i}"));
         for (j, part) in objects(message.get("content")) {
             walk.fields(part, &CHAT_PART, &|| format!("/messages/{i}/content/{j}"));
+            if matches!(kind(part, "type"), "image_url" | "file") {
+                walk.warn(format!("/messages/{i}/content/{j}"), IMAGE_UNSEEN);
+            }
         }
         for (j, call) in objects(message.get("tool_calls")) {
             walk.fields(call, &CHAT_CALL, &|| {
@@ -424,21 +432,12 @@ fn response_item(walk: &mut Walk, item: &Object, i: usize) {
     let place = || format!("/input/{i}");
     match kind(item, "type") {
         "" | "message" => {
-            for (j, block) in objects(item.get("content")) {
-                if kind(block, "type") == "input_file" {
-                    walk.warn(
-                        format!("/input/{i}/content/{j}"),
-                        "files become a placeholder text",
-                    );
-                }
-            }
+            response_blocks(walk, item, i, "content");
         }
-        "function_call"
-        | "custom_tool_call"
-        | "tool_search_call"
-        | "function_call_output"
-        | "custom_tool_call_output"
-        | "tool_search_output" => {}
+        "function_call_output" | "custom_tool_call_output" => {
+            response_blocks(walk, item, i, "output");
+        }
+        "function_call" | "custom_tool_call" | "tool_search_call" | "tool_search_output" => {}
         "reasoning" => {
             for key in ["summary", "encrypted_content"] {
                 let says_something = item.get(key).is_some_and(|value| {
@@ -453,6 +452,17 @@ fn response_item(walk: &mut Walk, item: &Object, i: usize) {
             }
         }
         _ => walk.warn(place(), "items of this type are ignored"),
+    }
+}
+
+fn response_blocks(walk: &mut Walk, item: &Object, i: usize, key: &str) {
+    for (j, block) in objects(item.get(key)) {
+        let reason = match kind(block, "type") {
+            "input_file" => "files become a placeholder text",
+            "input_image" => IMAGE_UNSEEN,
+            _ => continue,
+        };
+        walk.warn(format!("/input/{i}/{key}/{j}"), reason);
     }
 }
 
@@ -511,12 +521,17 @@ pub(crate) fn ignored_messages(body: &Value) -> Vec<Warning> {
             let place = || format!("/messages/{i}/content/{j}");
             walk.fields(block, &MESSAGES_BLOCK, &place);
             match kind(block, "type") {
-                "document" => walk.warn(place(), "documents become a placeholder text"),
+                "document" => walk.warn(place(), DOCUMENT),
+                "image" => walk.warn(place(), IMAGE_UNSEEN),
                 "tool_result" => {
                     for (k, inner) in objects(block.get("content")) {
-                        walk.fields(inner, &MESSAGES_BLOCK, &|| {
-                            format!("{}/content/{k}", place())
-                        });
+                        let inside = || format!("{}/content/{k}", place());
+                        walk.fields(inner, &MESSAGES_BLOCK, &inside);
+                        match kind(inner, "type") {
+                            "document" => walk.warn(inside(), DOCUMENT),
+                            "image" => walk.warn(inside(), IMAGE_UNSEEN),
+                            _ => {}
+                        }
                     }
                 }
                 _ => {}
