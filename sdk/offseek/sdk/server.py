@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from offseek.sdk.application import ApiError, Application, Reply, acomplete, aplay
-from offseek.sdk.application.app import normalize
+from offseek.sdk.application.app import is_messages, normalize
 from offseek.sdk.application.errors import from_exception
 from offseek.sdk.application.sse import KEEP_ALIVE
 from offseek.sdk.metrics import Metrics
@@ -79,7 +79,7 @@ class _Server:
     async def endpoint(self, request: Request) -> Response:
         """Authenticate, read the body within limits, answer."""
         started = time.monotonic()
-        envelope = "/anthropic/" in request.url.path
+        envelope = is_messages(request.url.path)
         record = _Record(request, started)
         try:
             self._authenticate(request)
@@ -150,7 +150,7 @@ class _Server:
         if not reply.streams and first is not None:
             self._done(record, reply, 200)
             release.close()
-            return Response(first, media_type=reply.content_type)
+            return Response(first, media_type=reply.content_type, headers=reply.headers)
 
         async def body() -> AsyncIterator[bytes]:
             status = 200
@@ -172,7 +172,7 @@ class _Server:
                 await pending.aclose()
 
         headers = {"cache-control": "no-cache", "x-accel-buffering": "no"} if reply.streams else {}
-        return StreamingResponse(body(), media_type=reply.content_type, headers=headers)
+        return StreamingResponse(body(), media_type=reply.content_type, headers=headers | reply.headers)
 
     def _cancel(self, reply: Reply) -> None:
         assert reply.loop is not None
@@ -222,6 +222,8 @@ class _Server:
                 "cached_tokens": turn.cached_tokens,
                 "completion_tokens": turn.completion_tokens,
             }
+            if ignored := getattr(turn, "ignored", ()):
+                fields["ignored"] = list(ignored)
         self.metrics.observe(route, status, elapsed_s, turn)
         log.info("request", extra={"fields": fields})
 

@@ -43,7 +43,7 @@ class _Transport:
 
 
 def _response(library: ModuleType, reply: Reply, content: Any) -> Any:
-    headers = {"content-type": reply.content_type}
+    headers = {"content-type": reply.content_type} | reply.headers
     if isinstance(content, bytes):
         return library.Response(reply.status, headers=headers, content=content)
     return library.Response(reply.status, headers=headers, stream=content)

@@ -77,7 +77,7 @@ def journal_size(out: pathlib.Path) -> int:
 @pytest.mark.parametrize(
     ("num_rows", "num_kills"),
     [
-        pytest.param(20, 1, marks=[pytest.mark.slow, pytest.mark.timeout(900)]),
+        pytest.param(10, 1, marks=[pytest.mark.slow, pytest.mark.timeout(900)]),
         pytest.param(200, 5, marks=[pytest.mark.nightly, pytest.mark.timeout(7200)]),
     ],
 )

@@ -82,6 +82,25 @@ def test_a_key_is_asked_for_when_configured(v4_application: Make, serve: Serve) 
     assert httpx.get(f"{url}/health").status_code == 200
 
 
+def test_fields_without_effect_are_named(v4_application: Make, serve: Serve) -> None:
+    url = serve(v4_application())
+    for stream in (False, True):
+        reply = httpx.post(
+            f"{url}/chat/completions", json=BODY | {"stream": stream, "top_k": 5, "metadata": {"a": "b"}}
+        )
+        assert reply.status_code == 200
+        assert reply.headers["x-offseek-ignored"].split(", ") == ["/top_k", "/metadata"]
+    assert "x-offseek-ignored" not in httpx.post(f"{url}/chat/completions", json=BODY).headers
+
+
+def test_a_wrong_key_on_messages_has_the_envelope_on_every_base(v4_application: Make, serve: Serve) -> None:
+    url = serve(v4_application(), api_keys=("sk-right-key-1234",))
+    for path in ("/anthropic/v1/messages", "/v1/messages", "/anthropic/messages"):
+        reply = httpx.post(url + path, json={}, headers={"x-api-key": "no"})
+        assert (reply.status_code, reply.json()["type"]) == (401, "error")
+    assert set(httpx.post(f"{url}/v1/chat/completions", json={}).json()) == {"error"}
+
+
 def test_limits_answer_413_and_429(v4_application: Make, serve: Serve) -> None:
     application = v4_application("</think>" + "word " * 6000, step_s=0.01)
     url = serve(application, max_body_bytes=2000, max_concurrency=1)

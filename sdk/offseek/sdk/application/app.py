@@ -53,6 +53,13 @@ class Reply:
     def streams(self) -> bool:
         return self.turn is not None and self.turn.stream
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers beyond the content type: fields of the request that had no effect, by JSON pointer."""
+        ignored: tuple[str, ...] = getattr(self.turn, "ignored", ())
+        shown = ", ".join(ignored[:20]).encode("ascii", "backslashreplace").decode()
+        return {"x-offseek-ignored": "".join(c if c.isprintable() else "?" for c in shown)} if ignored else {}
+
 
 Observer = Callable[[Any, str, float], None]
 
@@ -92,7 +99,7 @@ class Application:
     def open(self, method: str, path: str, body: bytes) -> Reply:
         """Route and prepare a request. Errors come back as replies with the official status and body."""
         route = normalize(path)
-        envelope = "/anthropic/" in path or route in ("/messages",)
+        envelope = is_messages(path)
         try:
             return self._open(method, route, body)
         except ApiError as exc:
@@ -258,6 +265,11 @@ def _engine_request(turn: Any) -> GenerationRequest:
 def _expect(method: str, allowed: str, route: str) -> None:
     if method != allowed:
         raise ApiError(405, f"{route} takes {allowed}, not {method}.")
+
+
+def is_messages(path: str) -> bool:
+    """Whether a path belongs to the Messages API, whose errors carry an envelope."""
+    return "/anthropic/" in path or normalize(path) == "/messages"
 
 
 def normalize(path: str) -> str:

@@ -39,6 +39,7 @@ class Turn:
     reader: Reader
     processor: recipe.StreamProcessor
     fingerprint: str
+    ignored: tuple[str, ...] = ()  # JSON pointers of fields that had no effect
     created: int = field(default_factory=lambda: int(time.time()))
     finished: bool = False
     finish_reason: str | None = None
@@ -163,4 +164,5 @@ def open_turn(protocol: Protocol, body: bytes, models: dict[str, ChatModel], res
         prepared.reader,
         recipe.StreamProcessor(generator, prepared.parsing, prepared.reader.tokenizer),
         model.fingerprint,
+        tuple(warning.pointer for warning in converted.warnings),
     )

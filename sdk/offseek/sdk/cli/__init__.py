@@ -18,7 +18,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     help="DeepSeek, offline: prompts, constrained extraction and a local engine behind the official clients.",
-    epilog="Exit codes: 0 well, 1 some rows failed, 2 wrong usage or input, 3 model unusable, 130 interrupted.",
+    epilog="Example: offseek extract --schema invoice.json --input docs/ --output out.jsonl. "
+    "Exit codes: 0 well, 1 some rows failed, 2 wrong usage or input, 3 model unusable, 130 interrupted.",
 )
 for part in (prompts, grammar, extract, batch, serve, models):
     part.register(app)

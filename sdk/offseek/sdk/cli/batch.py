@@ -29,10 +29,25 @@ def make_application(models: tuple[str, ...], names: tuple[str, ...], server: tu
     return Application(assign_names({spec: load_model(spec, *server) for spec in models}, list(names)))
 
 
+def describe_models(
+    models: tuple[str, ...], server: str | None, server_kind: str, server_model: str | None
+) -> dict[str, Any]:
+    """For the manifest: the models with the hash of their files, and where they run."""
+    if server is None:
+        remote: dict[str, Any] = {}
+    else:
+        remote = {"server": {"url": server, "kind": server_kind, "model": server_model}}
+    if server is not None and server_kind == "deepseek":
+        return remote
+    from offseek.sdk.loading import model_hash
+
+    return {"models": {spec: model_hash(spec) for spec in models}} | remote
+
+
 def batch(
     requests: Annotated[Path, typer.Argument(help='JSONL of {"custom_id", "method", "url", "body"}')],
     output: Annotated[Path, typer.Option(help="results with status 200, in input order")],
-    errors: Annotated[Path | None, typer.Option(help="the other results [default: OUTPUT with .errors]")] = None,
+    errors: Annotated[Path | None, typer.Option(help="the other results (default: OUTPUT with .errors)")] = None,
     model: Annotated[list[str], typer.Option(help="model name, GGUF file or checkpoint folder; may be repeated")] = [  # noqa: B006
         "default"
     ],
@@ -79,7 +94,8 @@ def batch(
             resume=resume,
             overwrite=overwrite,
             retry_failed=retry_failed,
-            describe={"models": list(models), "served_model_names": served_model_name},
+            describe=describe_models(models, server, server_kind, server_model)
+            | {"served_model_names": served_model_name},
             on_start=start,
             on_row=row,
         )

@@ -13,7 +13,7 @@ from offseek.sdk.schema import check_is_schema
 
 EXAMPLE = """Example: offseek grammar check --schema person.json '{"name": "Ada", "age": 36}'"""
 
-grammar = typer.Typer(no_args_is_help=True, help="Compile grammars and test strings against them.")
+grammar = typer.Typer(no_args_is_help=True, help="Compile grammars and test strings against them.", epilog=EXAMPLE)
 
 
 def register(app: typer.Typer) -> None:

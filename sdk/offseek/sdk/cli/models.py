@@ -9,7 +9,7 @@ import typer
 from offseek.sdk.cli.common import err, out, print_json
 from rich.table import Table
 
-models = typer.Typer(no_args_is_help=True, help="Install and list models.")
+models = typer.Typer(no_args_is_help=True, help="Install and list models.", epilog="Example: offseek models install")
 
 
 def register(app: typer.Typer) -> None:

