@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jsonschema
+import jsonschema.exceptions
 import jsonschema.validators
 from offseek import recipe
 from offseek.engine.request import FinishReason, GenerationRequest, RequestOutput, TokenLogprobs

@@ -220,14 +220,17 @@ class RemoteEngine:
     def _answer(self, request: GenerationRequest) -> RequestOutput:
         body = self._body(request)
         unsent = getattr(request.grammar, "matches_ids", None) is not None
-        for attempt in range(self.attempts if unsent and request.sampling.temperature > 0 else 1):
-            if attempt and request.sampling.seed is not None:
-                body["seed"] = request.sampling.seed + attempt
+        attempts = self.attempts if unsent and request.sampling.temperature > 0 else 1
+        attempt = 0
+        while True:
             try:
                 return self._read(request, self._post("completions", body))
-            except ConstraintViolationError as exc:
-                violation = exc
-        raise violation
+            except ConstraintViolationError:
+                attempt += 1
+                if attempt >= attempts:
+                    raise
+            if request.sampling.seed is not None:
+                body["seed"] = request.sampling.seed + attempt
 
     def _body(self, request: GenerationRequest) -> dict[str, Any]:
         sampling = request.sampling
@@ -291,12 +294,14 @@ class RemoteEngine:
             raise RemoteError(f"the server's answer has no completion: {str(answer)[:300]}") from exc
         ids = choice.get("token_ids")
         grammar: Any = request.grammar
-        turn = grammar is not None and grammar.matches_ids is not None  # its text holds special tokens
-        if ids is None or (not turn and self._decode(ids) != text):
+        matches_ids: Callable[[Any], bool] | None = getattr(
+            grammar, "matches_ids", None
+        )  # its text holds special tokens
+        if ids is None or (matches_ids is None and self._decode(ids) != text):
             ids = self._encode(text)
         elif reason == "stop" and ids and not self._decode(ids[-1:]):
             ids = ids[:-1]  # the server counts EOS among its ids
-        valid = grammar is None or (grammar.matches_ids(ids) if turn else grammar.matches(text))
+        valid = grammar is None or (grammar.matches(text) if matches_ids is None else matches_ids(ids))
         if reason == "stop" and not valid:
             message = f"the server's answer violates the constraint: {text[:200]!r}"
             raise ConstraintViolationError(message, status=502)
