@@ -430,11 +430,9 @@ impl JsonMachine {
             (OPEN | AFTER, b'}') if shape.may_close(&st) => {
                 out.push(&[DONE]);
             }
-            (AFTER, b',') => {
-                if self.allowed(cx, id, &st)?.iter().any(|x| *x != 0) {
-                    let next = if self.spaced() { COMMA } else { NEXT };
-                    out.push(&object_words(next, id, &st));
-                }
+            (AFTER, b',') if self.allowed(cx, id, &st)?.iter().any(|x| *x != 0) => {
+                let next = if self.spaced() { COMMA } else { NEXT };
+                out.push(&object_words(next, id, &st));
             }
             (COMMA, b' ') => out.push(&object_words(NEXT, id, &st)),
             (OPEN | NEXT, b'"') => {

@@ -126,27 +126,6 @@ pub(crate) fn summaries(trie: &Trie) -> Box<[u64]> {
     let mut found = vec![0u64; n];
     // Continuation bytes still to come after each node.
     let mut open = vec![0u8; n];
-    let mut path: Vec<u32> = vec![0];
-    for i in 1..n {
-        while path
-            .last()
-            .is_some_and(|&p| trie.ends[p as usize] as usize <= i)
-        {
-            path.pop();
-        }
-        let above = path.last().map_or(0, |&p| p as usize);
-        let byte = trie.bytes[i];
-        open[i] = match (open[above], byte) {
-            (0, 0x00..=0x7f) => 0,
-            (0, 0xc2..=0xdf) => 1,
-            (0, 0xe0..=0xef) => 2,
-            (0, 0xf0..=0xf4) => 3,
-            (left @ 1..=3, 0x80..=0xbf) => left - 1,
-            _ => 0xff, // not UTF-8, and so is all that is below
-        };
-        path.push(i as u32);
-    }
-    // Children come after their parents: from the back, each node hands its kinds to the one above.
     let mut above = vec![0u32; n];
     let mut path: Vec<u32> = vec![0];
     for i in 1..n {
@@ -157,8 +136,18 @@ pub(crate) fn summaries(trie: &Trie) -> Box<[u64]> {
             path.pop();
         }
         above[i] = path.last().copied().unwrap_or(0);
+        let byte = trie.bytes[i];
+        open[i] = match (open[above[i] as usize], byte) {
+            (0, 0x00..=0x7f) => 0,
+            (0, 0xc2..=0xdf) => 1,
+            (0, 0xe0..=0xef) => 2,
+            (0, 0xf0..=0xf4) => 3,
+            (left @ 1..=3, 0x80..=0xbf) => left - 1,
+            _ => 0xff, // not UTF-8, and so is all that is below
+        };
         path.push(i as u32);
     }
+    // Children come after their parents: from the back, each node hands its kinds to the one above.
     for i in (1..n).rev() {
         let up = above[i] as usize;
         let own = if open[i] == 0xff {
