@@ -68,14 +68,15 @@ def run_batch(
     resume: bool = False,
     overwrite: bool = False,
     retry_failed: bool = False,
-    describe: dict[str, Any] | None = None,
+    describe: Callable[[], dict[str, Any]] | None = None,
     on_start: Callable[[int, int], None] | None = None,
     on_row: Callable[[bool], None] | None = None,
 ) -> BatchSummary:
     """Run a batch file; write one line per request to `output` (status 200) or `errors` (the rest), in input order.
 
     factory: makes the application, once in this process or once in every worker (then it must be picklable).
-    errors: defaults to `output` with `.errors` before its suffix. describe: goes into the manifest (model, its hash).
+    errors: defaults to `output` with `.errors` before its suffix. describe: gives what goes into the
+        manifest (model, its hash), once the input has been checked.
     resume: go on with a stopped job; rows that failed for a passing reason (429, 5xx, a dead worker) run again,
         and with `retry_failed` all failed rows.
     on_start(rows in all, rows finished earlier), on_row(ok): progress.
@@ -90,8 +91,8 @@ def run_batch(
         raise ClientError(f"the output {target} is also the input or the error file")
     started = time.monotonic()
     rows = BatchInput(source)
+    manifest = _manifest(rows, options, describe() if describe is not None else {})
     folder = _open_folder(target, bad, resume=resume, overwrite=overwrite)
-    manifest = _manifest(rows, options, describe or {})
     with Journal(folder / "lock.jsonl", resume=True):  # holds the lock of the whole job
         _check_manifest(folder / "manifest.json", manifest, target)
         results = Results(folder, len(rows))

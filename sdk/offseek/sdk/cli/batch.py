@@ -94,8 +94,9 @@ def batch(
             resume=resume,
             overwrite=overwrite,
             retry_failed=retry_failed,
-            describe=describe_models(models, server, server_kind, server_model)
-            | {"served_model_names": served_model_name},
+            describe=lambda: (
+                describe_models(models, server, server_kind, server_model) | {"served_model_names": served_model_name}
+            ),
             on_start=start,
             on_row=row,
         )
