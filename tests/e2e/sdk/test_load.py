@@ -64,7 +64,7 @@ def serve(folder: pathlib.Path) -> list[str]:
 USER = [{"role": "user", "content": "Name a colour and say why you like it."}]
 SERVE = {"model": "deepseek-flash", "messages": USER, "stream": True, "max_tokens": 16}
 CASES = {
-    "scripted": Case(scripted, {"model": "deepseek-v4-pro", "messages": USER, "stream": True}, 20 * STREAMS),
+    "scripted": Case(scripted, {"model": "deepseek-v4-pro", "messages": USER, "stream": True}, 10 * STREAMS),
     "serve": Case(serve, SERVE, 2 * STREAMS),
 }
 

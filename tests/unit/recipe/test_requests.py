@@ -346,3 +346,14 @@ def test_direct_conversations_check_their_settings() -> None:
     request = ConversationRequest(Conversation(tools=[ToolDefinition("g")]), ModelVersion.DeepseekV4Pro)
     assert request.inference_options.temperature is None
     assert request.resolve_max_tokens(10, 100) == 90
+
+
+@pytest.mark.parametrize("content", ["", [], [{"type": "text", "text": ""}]])
+def test_an_empty_system_message_behind_a_prefix_is_as_good_as_none(content: Any) -> None:
+    """The reference drops empty system messages before it looks whether the prefix comes last."""
+    prefix = {"role": "assistant", "content": "a", "prefix": True}
+    empty = {"role": "system", "content": content}
+    body = {"model": V41, "messages": [USER, prefix, empty, empty]}
+    assert len(ChatCompletionRequest(body).convert(OPTIONS).conversation.messages) == 2
+    with pytest.raises(ConversionError, match="not final message"):
+        ChatCompletionRequest(body | {"messages": [USER, prefix, empty, USER]}).convert(OPTIONS)

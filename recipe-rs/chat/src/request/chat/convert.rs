@@ -320,8 +320,6 @@ impl<'o> Messages<'o> {
         if messages.is_empty() {
             return Err(ChatError::invalid("Empty input messages"));
         }
-        let last = messages.len() - 1;
-        let mut prefix_before_end = false;
         for (i, message) in messages.into_iter().enumerate() {
             if !matches!(message, Wire::Tool { .. }) {
                 self.check_all_answered()?;
@@ -353,7 +351,6 @@ impl<'o> Messages<'o> {
                     ..
                 } => {
                     let prefix = prefix.unwrap_or(false);
-                    prefix_before_end |= prefix && i != last;
                     let content = self.assistant_content(content, tool_calls.is_some())?;
                     let tool_calls = tool_calls.map(|calls| self.calls(calls, i)).transpose()?;
                     self.out.push(Message::Assistant {
@@ -378,7 +375,10 @@ impl<'o> Messages<'o> {
             }
         }
         self.check_all_answered()?;
-        if prefix_before_end {
+        // Empty system messages are gone by now: one may follow a prefix.
+        let before_end = self.out.split_last().map_or(&[][..], |(_, before)| before);
+        let is_prefix = |m: &Message| matches!(m, Message::Assistant { prefix: true, .. });
+        if before_end.iter().any(is_prefix) {
             return Err(ChatError::invalid(
                 "Invalid completion message: prefix set true with message which is not final message or message role \
                  is not assistant",
