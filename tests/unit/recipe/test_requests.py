@@ -22,6 +22,7 @@ from offseek.recipe import (
     MessagesRequest,
     ModelVersion,
     OffseekError,
+    ReasoningContentBehavior,
     RequestError,
     ResponsesRequest,
     Tokenizer,
@@ -357,3 +358,18 @@ def test_an_empty_system_message_behind_a_prefix_is_as_good_as_none(content: Any
     assert len(ChatCompletionRequest(body).convert(OPTIONS).conversation.messages) == 2
     with pytest.raises(ConversionError, match="not final message"):
         ChatCompletionRequest(body | {"messages": [USER, prefix, empty, USER]}).convert(OPTIONS)
+
+
+def test_reasoning_that_was_not_sent_back_is_refused_before_a_prefix_in_the_middle() -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "g", "arguments": "{}"}}
+    messages = [
+        {"role": "assistant", "content": "x", "prefix": True},
+        USER,
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": "r"},
+    ]
+    options = ConversionOptions(reasoning_content_behavior=ReasoningContentBehavior.Reject)
+    with pytest.raises(ConversionError, match="must be passed back"):
+        ChatCompletionRequest({"model": V4, "messages": messages}).convert(options)
+    with pytest.raises(ConversionError, match="not final message"):
+        ChatCompletionRequest({"model": V4, "messages": messages}).convert(OPTIONS)

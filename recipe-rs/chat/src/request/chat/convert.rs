@@ -54,6 +54,7 @@ impl ChatRequest {
             "reasoning_content",
             options,
         )?;
+        check_prefix_is_last(&messages)?;
         let dropped_reasoning = reasoning::settle(&mut messages, thinking.on);
         if is_json_object && !mentions_json {
             return Err(ChatError::invalid(
@@ -181,6 +182,19 @@ fn choice(requested: Option<&ChatCompletionToolChoice>) -> Choice {
         Some(ChatCompletionToolChoice::Required) => Choice::Required,
         Some(ChatCompletionToolChoice::Function(name)) => Choice::Named(name.clone()),
     }
+}
+
+/// Empty system messages are gone by now: one may follow a prefix.
+fn check_prefix_is_last(messages: &[Message]) -> Result<()> {
+    let before_end = messages.split_last().map_or(&[][..], |(_, before)| before);
+    let is_prefix = |m: &Message| matches!(m, Message::Assistant { prefix: true, .. });
+    if before_end.iter().any(is_prefix) {
+        return Err(ChatError::invalid(
+            "Invalid completion message: prefix set true with message which is not final message or message role \
+             is not assistant",
+        ));
+    }
+    Ok(())
 }
 
 fn check_prefix(is_json_object: bool, uses_tools: bool) -> Result<()> {
@@ -375,15 +389,6 @@ impl<'o> Messages<'o> {
             }
         }
         self.check_all_answered()?;
-        // Empty system messages are gone by now: one may follow a prefix.
-        let before_end = self.out.split_last().map_or(&[][..], |(_, before)| before);
-        let is_prefix = |m: &Message| matches!(m, Message::Assistant { prefix: true, .. });
-        if before_end.iter().any(is_prefix) {
-            return Err(ChatError::invalid(
-                "Invalid completion message: prefix set true with message which is not final message or message role \
-                 is not assistant",
-            ));
-        }
         Ok(self.out)
     }
 
