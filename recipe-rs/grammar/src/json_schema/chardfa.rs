@@ -4,9 +4,10 @@
 //! Characters are Unicode scalar values, escapes already decoded. Knows nothing of JSON text.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use super::error::SchemaError;
+use super::horizon::Alike;
 use crate::hash::{mix, Fingerprint};
 
 /// A transition: characters `low..=high` lead to `target`.
@@ -35,7 +36,7 @@ pub(super) struct CharDfa {
     counts: OnceLock<Vec<u64>>,
     distance: OnceLock<Vec<u32>>,
     /// States that behave alike for so many characters; of the horizon last asked for.
-    alike: Mutex<Option<(u32, Arc<[u32]>)>>,
+    alike: Alike,
     fingerprint: OnceLock<Fingerprint>,
 }
 
@@ -229,19 +230,8 @@ impl CharDfa {
 
     /// For each state the first one that behaves alike for `horizon` characters.
     pub(super) fn alike(&self, horizon: u32) -> Arc<[u32]> {
-        let mut known = self
-            .alike
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        match &*known {
-            Some((h, found)) if *h == horizon => Arc::clone(found),
-            _ => {
-                let label = |q: usize| Fingerprint::from(self.accept[q]);
-                let found: Arc<[u32]> = super::horizon::alike(&self.edges, label, horizon).into();
-                *known = Some((horizon, Arc::clone(&found)));
-                found
-            }
-        }
+        let label = |q: usize| Fingerprint::from(self.accept[q]);
+        self.alike.get(&self.edges, label, horizon)
     }
 
     /// Determines the automaton, numbers of states included.

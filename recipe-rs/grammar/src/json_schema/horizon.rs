@@ -4,6 +4,8 @@
 //! them allow the same tokens. This is Moore's partition refinement, stopped after as many rounds as there
 //! are characters in the longest token.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::chardfa::Edge;
@@ -11,6 +13,30 @@ use crate::hash::{mix, Fingerprint};
 
 /// Automata with more states are left as they are.
 const MAX_STATES: usize = 8_000;
+
+/// What [`alike`] finds for one automaton, remembered for the horizon last asked for.
+#[derive(Debug, Default)]
+pub(super) struct Alike(Mutex<Option<(u32, Arc<[u32]>)>>);
+
+impl Alike {
+    /// [`alike`], made once.
+    pub(super) fn get<E: AsRef<[Edge]>>(
+        &self,
+        edges: &[E],
+        label: impl Fn(usize) -> Fingerprint,
+        horizon: u32,
+    ) -> Arc<[u32]> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*known {
+            Some((h, found)) if *h == horizon => Arc::clone(found),
+            _ => {
+                let found: Arc<[u32]> = alike(edges, label, horizon).into();
+                *known = Some((horizon, Arc::clone(&found)));
+                found
+            }
+        }
+    }
+}
 
 /// For each state the first state that behaves alike: same labels after every text of at most `horizon`
 /// characters.

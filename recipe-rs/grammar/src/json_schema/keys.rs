@@ -1,10 +1,11 @@
 //! Keys of an object: which declared name, or which class of other names, the characters typed so far can become.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::chardfa::{CharDfa, Edge, Tuples, INFINITE};
 use super::error::SchemaError;
+use super::horizon::Alike;
 use super::strings::MAX_DFA_STATES;
 use crate::hash::mix;
 
@@ -44,7 +45,7 @@ pub(crate) struct Keys {
     counts: Vec<Box<[u64]>>,
     endless: bool,
     /// States that behave alike for so many characters; of the horizon last asked for.
-    alike: Mutex<Option<(u32, Arc<[u32]>)>>,
+    alike: Alike,
 }
 
 impl Keys {
@@ -106,7 +107,7 @@ impl Keys {
         let endless = counts.iter().flatten().all(|&n| n == 0 || n == INFINITE);
         let mut keys = Keys {
             endless,
-            alike: Mutex::default(),
+            alike: Alike::default(),
             names,
             trie,
             classes,
@@ -190,25 +191,14 @@ impl Keys {
     /// For each class state the first one that behaves alike for `horizon` characters: it stands for the
     /// same class, and the same classes are still possible.
     pub(crate) fn alike(&self, horizon: u32) -> Arc<[u32]> {
-        let mut known = self
-            .alike
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        match &*known {
-            Some((h, found)) if *h == horizon => Arc::clone(found),
-            _ => {
-                let label = |q: usize| {
-                    self.counts[q]
-                        .iter()
-                        .fold(u128::from(self.class_of_state[q]), |hash, &n| {
-                            mix(0x4b, hash, u128::from(n != 0))
-                        })
-                };
-                let found: Arc<[u32]> = super::horizon::alike(&self.edges, label, horizon).into();
-                *known = Some((horizon, Arc::clone(&found)));
-                found
-            }
-        }
+        let label = |q: usize| {
+            self.counts[q]
+                .iter()
+                .fold(u128::from(self.class_of_state[q]), |hash, &n| {
+                    mix(0x4b, hash, u128::from(n != 0))
+                })
+        };
+        self.alike.get(&self.edges, label, horizon)
     }
 
     /// Next states for the characters `low..=high`: each child of the trie node, and each range of the class automaton
