@@ -5,6 +5,7 @@ instructor pins older releases of `openai` and `rich` than the ones this project
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import pathlib
 import socket
@@ -50,10 +51,11 @@ def test_langchain_chat_stream_and_structured_output(address: str) -> None:
     from langchain_openai import ChatOpenAI
 
     chat = ChatOpenAI(model=MODEL, base_url=address, api_key="unused")  # type: ignore[arg-type]
-    assert chat.invoke("hi").content == "Hello!"
-    assert "".join(str(chunk.content) for chunk in chat.stream("hi")) == "Hello!"
-    structured = chat.with_structured_output(City, method="json_schema")
-    assert structured.invoke("Which city?") == City(name="Rome", people=3)
+    with contextlib.closing(chat.root_client):  # its idle connections would outlive the test
+        assert chat.invoke("hi").content == "Hello!"
+        assert "".join(str(chunk.content) for chunk in chat.stream("hi")) == "Hello!"
+        structured = chat.with_structured_output(City, method="json_schema")
+        assert structured.invoke("Which city?") == City(name="Rome", people=3)
 
 
 INSTRUCTOR = """

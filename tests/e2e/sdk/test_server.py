@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import threading
@@ -20,6 +21,7 @@ from offseek.sdk.server import ServerOptions, create_app
 
 Make = Callable[..., Application]
 Serve = Callable[..., str]
+Hold = Callable[[Any], Any]
 MODEL = "deepseek-v4-pro"
 USER: Any = [{"role": "user", "content": "hi"}]
 BODY = {"model": MODEL, "messages": USER}
@@ -50,16 +52,23 @@ def serve() -> Iterator[Serve]:
         thread.join(10)
 
 
-def test_both_clients_work_over_http(v4_application: Make, serve: Serve) -> None:
+@pytest.fixture
+def hold() -> Iterator[Hold]:
+    """Give back a client that is closed behind the test: its idle connections would outlive it."""
+    with contextlib.ExitStack() as stack:
+        yield stack.enter_context
+
+
+def test_both_clients_work_over_http(v4_application: Make, serve: Serve, hold: Hold) -> None:
     url = serve(v4_application("I think.</think>Hello!"))
-    client = openai.OpenAI(api_key="unused", base_url=f"{url}/v1")
+    client = hold(openai.OpenAI(api_key="unused", base_url=f"{url}/v1"))
     assert client.chat.completions.create(model=MODEL, messages=USER).choices[0].message.content == "Hello!"
     chunks = client.chat.completions.create(model=MODEL, messages=USER, stream=True)
     assert "".join(c.choices[0].delta.content or "" for c in chunks) == "Hello!"
     assert client.responses.create(model=MODEL, input="hi").output_text == "Hello!"
-    beta = openai.OpenAI(api_key="unused", base_url=f"{url}/beta")
+    beta = hold(openai.OpenAI(api_key="unused", base_url=f"{url}/beta"))
     assert beta.completions.create(model=MODEL, prompt="x").choices[0].text.endswith("Hello!")
-    messages = anthropic.Anthropic(api_key="unused", base_url=f"{url}/anthropic")
+    messages = hold(anthropic.Anthropic(api_key="unused", base_url=f"{url}/anthropic"))
     with messages.messages.stream(model=MODEL, max_tokens=50, messages=USER) as stream:
         assert stream.get_final_text() == "Hello!"
     with pytest.raises(anthropic.BadRequestError):
@@ -68,17 +77,17 @@ def test_both_clients_work_over_http(v4_application: Make, serve: Serve) -> None
         client.get("/nowhere", cast_to=object)
 
 
-def test_a_key_is_asked_for_when_configured(v4_application: Make, serve: Serve) -> None:
+def test_a_key_is_asked_for_when_configured(v4_application: Make, serve: Serve, hold: Hold) -> None:
     url = serve(v4_application(), api_keys=("sk-right-key-1234",))
-    right = openai.OpenAI(api_key="sk-right-key-1234", base_url=url)
+    right = hold(openai.OpenAI(api_key="sk-right-key-1234", base_url=url))
     assert [m.id for m in right.models.list()] == [MODEL]
-    wrong = openai.OpenAI(api_key="sk-wrong-key-3750", base_url=url)
+    wrong = hold(openai.OpenAI(api_key="sk-wrong-key-3750", base_url=url))
     with pytest.raises(openai.AuthenticationError, match=r"\*\*\*\*3750 is invalid"):
         wrong.models.list()
-    by_header = anthropic.Anthropic(api_key="sk-right-key-1234", base_url=f"{url}/anthropic")
+    by_header = hold(anthropic.Anthropic(api_key="sk-right-key-1234", base_url=f"{url}/anthropic"))
     assert [m.id for m in by_header.models.list()] == [MODEL]
     with pytest.raises(anthropic.AuthenticationError):
-        anthropic.Anthropic(api_key="no", base_url=f"{url}/anthropic").models.list()
+        hold(anthropic.Anthropic(api_key="no", base_url=f"{url}/anthropic")).models.list()
     assert httpx.get(f"{url}/health").status_code == 200
 
 
@@ -115,7 +124,7 @@ def test_limits_answer_413_and_429(v4_application: Make, serve: Serve) -> None:
     until(lambda: application.loops[0].num_requests == 0)
 
 
-def test_silence_is_filled_with_keep_alives(v4_application: Make, serve: Serve) -> None:
+def test_silence_is_filled_with_keep_alives(v4_application: Make, serve: Serve, hold: Hold) -> None:
     url = serve(v4_application("</think>hello", step_s=0.4), keep_alive_s=0.1)
     plain = httpx.post(f"{url}/chat/completions", json=BODY, timeout=60)
     assert plain.text.startswith("\n")
@@ -124,7 +133,7 @@ def test_silence_is_filled_with_keep_alives(v4_application: Make, serve: Serve) 
         lines = list(stream.iter_lines())
     assert lines[0] == ": keep-alive"
     assert lines[-2] == "data: [DONE]" or "data: [DONE]" in lines
-    client = openai.OpenAI(api_key="unused", base_url=url)
+    client = hold(openai.OpenAI(api_key="unused", base_url=url))
     chunks = client.chat.completions.create(model=MODEL, messages=USER, stream=True)
     assert "".join(c.choices[0].delta.content or "" for c in chunks) == "hello"
 
