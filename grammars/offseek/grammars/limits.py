@@ -19,7 +19,8 @@ class Limits:
     emptiness_search: states searched to decide whether an intersection or complement is empty.
     products: combinations of sub-schemas.
     bytes: memory of one grammar's engine before it is rebuilt.
-    compile_ms: wall-clock milliseconds of one compile.
+    compile_ms: processor milliseconds of one compile.
+    mask_ms: processor milliseconds of one mask, one token or one completion.
     """
 
     source_bytes: int | None = None
@@ -33,6 +34,7 @@ class Limits:
     products: int | None = None
     bytes: int | None = None
     compile_ms: int | None = None
+    mask_ms: int | None = None
 
     def pairs(self) -> list[tuple[str, int]]:
         """The limits that are set, as the native functions take them."""

@@ -27,8 +27,10 @@ pub enum LimitKind {
     Products,
     /// Bytes held by the grammar.
     Bytes,
-    /// Wall-clock milliseconds of one compile.
+    /// Processor milliseconds of one compile.
     CompileMillis,
+    /// Processor milliseconds of one mask, token or completion.
+    MaskMillis,
 }
 
 impl LimitKind {
@@ -46,6 +48,7 @@ impl LimitKind {
             LimitKind::Products => "products",
             LimitKind::Bytes => "bytes",
             LimitKind::CompileMillis => "compile_ms",
+            LimitKind::MaskMillis => "mask_ms",
         }
     }
 }

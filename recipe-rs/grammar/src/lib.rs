@@ -38,6 +38,7 @@ pub mod machine;
 pub mod mask;
 pub mod matcher;
 pub mod regex;
+mod stack;
 pub mod vocab;
 
 pub use bytes::{ByteClasses, ByteSet};

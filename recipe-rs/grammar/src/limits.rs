@@ -1,8 +1,11 @@
 //! Bounds on what a grammar may cost, and the token that stops a long compile.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use cpu_time::ThreadTime;
 
 use crate::error::{GrammarError, LimitKind, Result};
 
@@ -29,8 +32,10 @@ pub struct Limits {
     pub products: u64,
     /// Bytes of one engine (configurations, tables, masks) before it is rebuilt.
     pub bytes: u64,
-    /// Wall-clock milliseconds of one compile.
+    /// Processor milliseconds of one compile.
     pub compile_ms: u64,
+    /// Processor milliseconds of one mask, token or completion.
+    pub mask_ms: u64,
 }
 
 impl Default for Limits {
@@ -47,6 +52,7 @@ impl Default for Limits {
             products: 100_000,
             bytes: 128 << 20,
             compile_ms: 1_800,
+            mask_ms: 1_800,
         }
     }
 }
@@ -81,7 +87,8 @@ by_name!(
     emptiness_search,
     products,
     bytes,
-    compile_ms
+    compile_ms,
+    mask_ms
 );
 
 /// Set from any thread to stop a compile.
@@ -100,13 +107,18 @@ impl CancelToken {
     }
 }
 
+/// Processor time of this thread so far. Times of two threads do not compare; work stays on one.
+fn thread_time() -> Duration {
+    ThreadTime::now().as_duration()
+}
+
 /// Limits, deadline and cancel token of one compile. Front ends call [`Budget::tick`] in their loops.
 #[derive(Clone, Debug)]
 pub struct Budget {
     /// The bounds.
     pub limits: Limits,
     cancel: Option<CancelToken>,
-    started: Instant,
+    started: Duration,
     ticks: u32,
 }
 
@@ -116,7 +128,7 @@ impl Budget {
         Budget {
             limits,
             cancel,
-            started: Instant::now(),
+            started: thread_time(),
             ticks: 0,
         }
     }
@@ -141,12 +153,90 @@ impl Budget {
         if self.cancel.as_ref().is_some_and(CancelToken::is_cancelled) {
             return Err(GrammarError::Cancelled);
         }
-        let spent = self.started.elapsed();
+        let spent = thread_time().saturating_sub(self.started);
         if spent > Duration::from_millis(self.limits.compile_ms) {
             return Err(GrammarError::limit(
                 LimitKind::CompileMillis,
                 what,
                 self.limits.compile_ms,
+                spent.as_millis() as u64,
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// `limit_ms` of a thread that does no bounded work.
+const UNBOUNDED: u64 = u64::MAX;
+
+/// What this thread's bounded work has spent.
+struct Clock {
+    limit_ms: Cell<u64>,
+    ticks: Cell<u32>,
+    /// Taken at the 64th tick: most masks never tick so often, and reading this clock is a system call.
+    started: Cell<Option<Duration>>,
+}
+
+thread_local! {
+    static CLOCK: Clock = const {
+        Clock { limit_ms: Cell::new(UNBOUNDED), ticks: Cell::new(0), started: Cell::new(None) }
+    };
+}
+
+/// Run `work` (one mask, token or completion) with a bound on the processor time of this thread; loops
+/// inside it call [`mask_tick`]. Within another `bounded` the outer bound counts.
+pub(crate) fn bounded<T>(limit_ms: u64, work: impl FnOnce() -> T) -> T {
+    struct Unbound;
+    impl Drop for Unbound {
+        fn drop(&mut self) {
+            CLOCK.with(|clock| clock.limit_ms.set(UNBOUNDED));
+        }
+    }
+    let is_outer = CLOCK.with(|clock| {
+        let is_outer = clock.limit_ms.get() == UNBOUNDED;
+        if is_outer {
+            clock.limit_ms.set(limit_ms.min(UNBOUNDED - 1));
+            clock.ticks.set(0);
+            clock.started.set(None);
+        }
+        is_outer
+    });
+    let _unbound = is_outer.then_some(Unbound);
+    work()
+}
+
+/// Count a unit of work; every 64th call looks at the clock of [`bounded`], if there is one.
+///
+/// # Errors
+/// `Limit` of `mask_ms`, with `what` grew.
+#[inline]
+pub(crate) fn mask_tick(what: &str) -> Result<()> {
+    CLOCK.with(|clock| {
+        let ticks = clock.ticks.get().wrapping_add(1);
+        clock.ticks.set(ticks);
+        if ticks & 63 != 0 {
+            return Ok(());
+        }
+        clock.check(what)
+    })
+}
+
+impl Clock {
+    #[cold]
+    fn check(&self, what: &str) -> Result<()> {
+        let limit_ms = self.limit_ms.get();
+        if limit_ms == UNBOUNDED {
+            return Ok(());
+        }
+        let now = thread_time();
+        let started = self.started.get().unwrap_or(now);
+        self.started.set(Some(started));
+        let spent = now.saturating_sub(started);
+        if spent > Duration::from_millis(limit_ms) {
+            return Err(GrammarError::limit(
+                LimitKind::MaskMillis,
+                what,
+                limit_ms,
                 spent.as_millis() as u64,
             ));
         }

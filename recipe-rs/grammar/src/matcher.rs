@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::complete;
 use crate::engine::{ConfigId, Engine, Grammar, DEAD};
 use crate::error::{GrammarError, LimitKind, Result};
+use crate::limits::bounded;
 use crate::mask::{Mask, Memo};
 use crate::vocab::Vocabulary;
 
@@ -30,6 +31,9 @@ struct Shared {
 pub(crate) struct State {
     pub(crate) engine: Engine,
     pub(crate) memo: Memo,
+    /// A bound was hit (or a panic passed through): what is remembered may be incomplete, so everyone moves
+    /// on to a fresh engine.
+    failed: bool,
 }
 
 impl Shared {
@@ -37,12 +41,20 @@ impl Shared {
         let engine = Engine::new(Arc::clone(grammar))?;
         let memo = Memo::new(grammar.limits().bytes as usize);
         Ok(Arc::new(Shared {
-            state: Mutex::new(State { engine, memo }),
+            state: Mutex::new(State {
+                engine,
+                memo,
+                failed: false,
+            }),
         }))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(|poisoned| {
+            let mut state = poisoned.into_inner();
+            state.failed = true;
+            state
+        })
     }
 }
 
@@ -99,8 +111,11 @@ impl CompiledGrammar {
     fn shared(&self, full: Option<&Arc<Shared>>) -> Result<Arc<Shared>> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let stale = match full {
-            Some(full) => Arc::ptr_eq(full, &current),
-            None => current.lock().engine.is_full(),
+            Some(full) => Arc::ptr_eq(full, &current) || current.lock().failed,
+            None => {
+                let state = current.lock();
+                state.failed || state.engine.is_full()
+            }
         };
         if stale {
             *current = Shared::new(&self.grammar)?;
@@ -154,25 +169,47 @@ impl Matcher {
         if self.ended {
             return Ok(None);
         }
+        let mask = self.with_state(|state, vocab, config| {
+            let State { engine, memo, .. } = state;
+            memo.mask(engine, vocab, config)
+        })?;
+        if mask.is_empty() {
+            // Only where nesting has reached its bound: nothing that is open may be closed.
+            let l = self.compiled.grammar.limits();
+            let e = GrammarError::limit(
+                LimitKind::StackDepth,
+                "nesting of the text",
+                l.stack_depth,
+                l.stack_depth + 1,
+            );
+            return Err(self.fail(e));
+        }
+        Ok(Some(mask))
+    }
+
+    /// Do one bounded piece of work on the shared engine: on a fresh one when it has failed for somebody
+    /// else, and once more on a fresh one when it has outgrown its bounds.
+    fn with_state<T>(
+        &mut self,
+        work: impl Fn(&mut State, &Vocabulary, ConfigId) -> Result<T>,
+    ) -> Result<T> {
+        let limit = self.compiled.grammar.limits().mask_ms;
         for attempt in 0..2 {
             let result = {
                 let mut state = self.shared.lock();
-                let State { engine, memo } = &mut *state;
-                memo.mask(engine, &self.compiled.vocab, self.config())
+                if state.failed {
+                    drop(state);
+                    self.move_on()?;
+                    state = self.shared.lock();
+                }
+                let result = bounded(limit, || {
+                    work(&mut state, &self.compiled.vocab, self.config())
+                });
+                state.failed |= result.is_err();
+                result
             };
             match result {
-                Ok(mask) if mask.is_empty() => {
-                    // Only where nesting has reached its bound: nothing that is open may be closed.
-                    let l = self.compiled.grammar.limits();
-                    let e = GrammarError::limit(
-                        LimitKind::StackDepth,
-                        "nesting of the text",
-                        l.stack_depth,
-                        l.stack_depth + 1,
-                    );
-                    return Err(self.fail(e));
-                }
-                Ok(mask) => return Ok(Some(mask)),
+                Ok(value) => return Ok(value),
                 Err(e) if attempt == 0 && grows(&e) => self.move_on()?,
                 Err(e) => return Err(self.fail(e)),
             }
@@ -237,16 +274,17 @@ impl Matcher {
 
     /// Move to a fresh engine by replaying the tokens.
     fn move_on(&mut self) -> Result<()> {
+        let limit = self.compiled.grammar.limits().mask_ms;
         let moved = self.compiled.shared(Some(&self.shared)).and_then(|shared| {
             let mut configs = vec![shared.lock().engine.start()];
             for &token in &self.tokens {
-                let next = step(
-                    &mut shared.lock(),
-                    &self.compiled.vocab,
-                    configs[configs.len() - 1],
-                    token,
-                )?;
-                configs.push(next);
+                let mut state = shared.lock();
+                let before = configs[configs.len() - 1];
+                let next = bounded(limit, || {
+                    step(&mut state, &self.compiled.vocab, before, token)
+                });
+                state.failed |= next.is_err();
+                configs.push(next?);
             }
             Ok((shared, configs))
         });
@@ -269,37 +307,25 @@ impl Matcher {
         if self.ended {
             return Ok(false);
         }
-        for attempt in 0..2 {
-            let result = {
-                let mut state = self.shared.lock();
-                let before = self.config();
-                let next = step(&mut state, &self.compiled.vocab, before, token);
-                match next {
-                    Ok(DEAD)
-                        if state.engine.is_accepting(before)
-                            && self.vocab().eos().contains(&token) =>
-                    {
-                        self.ended = true;
-                        return Ok(true);
-                    }
-                    next => next.map(|next| (next, state.engine.is_full())),
+        let (next, full) = self.with_state(|state, vocab, before| {
+            let next = step(state, vocab, before, token)?;
+            if next == DEAD && state.engine.is_accepting(before) && vocab.eos().contains(&token) {
+                return Ok((None, false));
+            }
+            Ok((Some(next), state.engine.is_full()))
+        })?;
+        match next {
+            None => self.ended = true,
+            Some(DEAD) => return Ok(false),
+            Some(next) => {
+                self.configs.push(next);
+                self.tokens.push(token);
+                if full {
+                    self.move_on()?;
                 }
-            };
-            match result {
-                Ok((DEAD, _)) => return Ok(false),
-                Ok((next, full)) => {
-                    self.configs.push(next);
-                    self.tokens.push(token);
-                    if full {
-                        self.move_on()?;
-                    }
-                    return Ok(true);
-                }
-                Err(e) if attempt == 0 && grows(&e) => self.move_on()?,
-                Err(e) => return Err(self.fail(e)),
             }
         }
-        unreachable!("the second attempt returns")
+        Ok(true)
     }
 
     /// Take tokens until one is not allowed; the number taken.
@@ -374,8 +400,9 @@ impl Matcher {
         if self.ended {
             return Ok(Vec::new());
         }
-        let mut state = self.shared.lock();
-        complete::forced_text(&mut state.engine, self.config(), max_bytes)
+        self.with_state(|state, _, config| {
+            complete::forced_text(&mut state.engine, config, max_bytes)
+        })
     }
 
     /// The tokens that must come next, in the tokenisation that the tokenizer itself would choose (see
@@ -395,14 +422,13 @@ impl Matcher {
         }
         let vocab = Arc::clone(&self.compiled.vocab);
         let mut out = if vocab.encode("a").is_some() {
-            let last = {
-                let mut state = self.shared.lock();
-                let mut at = self.config();
+            let last = self.with_state(|state, _, config| {
+                let mut at = config;
                 for &byte in &text {
                     at = state.engine.step(at, byte)?;
                 }
-                state.engine.live_bytes(at).is_empty() && !state.engine.has_specials(at)
-            };
+                Ok(state.engine.live_bytes(at).is_empty() && !state.engine.has_specials(at))
+            })?;
             complete::canonical(&vocab, &self.tokens, &text, last, &|text| {
                 vocab.encode(text)
             })
@@ -440,9 +466,15 @@ impl Matcher {
         if self.ended {
             return Ok(Vec::new());
         }
-        let mut state = self.shared.lock();
-        let pieces = complete::shortest(&mut state.engine, self.config())?;
-        drop(state);
+        let limit = self.compiled.grammar.limits().mask_ms;
+        // An error here says nothing about the masks: the matcher goes on.
+        let pieces = {
+            let mut state = self.shared.lock();
+            let config = self.config();
+            let found = bounded(limit, || complete::shortest(&mut state.engine, config));
+            state.failed |= found.is_err();
+            found?
+        };
         complete::spell(&pieces, self.vocab())
     }
 }

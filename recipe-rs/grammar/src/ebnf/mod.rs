@@ -21,6 +21,7 @@ use crate::engine::Grammar;
 use crate::error::{GrammarError, Result};
 use crate::ir::GrammarBuilder;
 use crate::limits::Budget;
+use crate::stack::roomy;
 
 pub use any_order::AnyOrder;
 pub use check::{Finding, FindingKind};
@@ -50,8 +51,10 @@ pub fn compile_gbnf(
     embed: &mut EmbedJson<'_>,
     mut budget: Budget,
 ) -> Result<Compiled> {
-    let tree = gbnf::parse(text, specials, &mut budget)?;
-    compile_tree(&tree, start, text, embed, budget)
+    roomy(|| {
+        let tree = gbnf::parse(text, specials, &mut budget)?;
+        compile_tree(&tree, start, text, embed, budget)
+    })
 }
 
 /// Compile a tree. Spans of its nodes are into `text`, the source as the user wrote it.
@@ -59,6 +62,16 @@ pub fn compile_gbnf(
 /// # Errors
 /// As [`compile_gbnf`].
 pub fn compile_tree(
+    tree: &Tree,
+    start: &str,
+    text: &str,
+    embed: &mut EmbedJson<'_>,
+    budget: Budget,
+) -> Result<Compiled> {
+    roomy(|| compile_rules(tree, start, text, embed, budget))
+}
+
+fn compile_rules(
     tree: &Tree,
     start: &str,
     text: &str,

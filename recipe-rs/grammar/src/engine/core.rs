@@ -20,6 +20,7 @@ use crate::bytes::ByteSet;
 use crate::error::{GrammarError, LimitKind, Result};
 use crate::hash::{mix, Fingerprint};
 use crate::ir::RuleId;
+use crate::limits::mask_tick;
 use crate::machine::{Body, Callee, Machine, MachineId, Moves, Successors};
 use crate::regex::{Arena, NodeId, EMPTY, NEVER};
 use crate::vocab::TokenFacts;
@@ -214,6 +215,7 @@ impl Engine {
                 return Ok(ConfigId(next));
             }
         }
+        mask_tick("states of the grammar")?;
         self.check_size()?;
         self.scratch_clear();
         let nodes: Vec<u32> = self.lists.get(c.nodes).to_vec();
@@ -484,6 +486,7 @@ impl Engine {
                 }
             }
             self.scratch.seen.insert((frame, entry), parents);
+            mask_tick("ways to go on")?;
             rounds += 1;
             if rounds > 16 * self.grammar.limits.threads {
                 return Err(self.limit(LimitKind::Threads, "ways to go on", rounds as usize));
@@ -625,6 +628,7 @@ impl Engine {
         if let Some(&known) = self.unions.get(&key) {
             return Ok(known);
         }
+        mask_tick("ambiguous nesting")?;
         if depth > 2_000 {
             return Err(self.limit(LimitKind::StackDepth, "ambiguous nesting", depth as usize));
         }

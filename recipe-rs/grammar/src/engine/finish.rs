@@ -4,6 +4,7 @@ use super::core::ROOT;
 use super::{ConfigId, Cx, Engine, Frame};
 use crate::complete::Piece;
 use crate::error::{GrammarError, Result};
+use crate::limits::mask_tick;
 use crate::machine::Finish;
 use crate::regex::NodeId;
 
@@ -85,6 +86,7 @@ impl Engine {
                 return Ok(false);
             }
             *budget -= 1;
+            mask_tick("shortest completion")?;
             match frame.kind {
                 Frame::REGEX => {
                     let found = self.regex.shortest(NodeId(frame.state));
@@ -157,6 +159,8 @@ impl Engine {
             // Skipping it is a way of its own in rule networks; "" is a match all the same.
             return Ok(true);
         }
-        self.finish_frame(callee, out, budget, depth + 1)
+        stacker::maybe_grow(64 << 10, 2 << 20, || {
+            self.finish_frame(callee, out, budget, depth + 1)
+        })
     }
 }

@@ -2,6 +2,9 @@
 
 use crate::error::{GrammarError, LimitKind};
 
+/// How the name of a limit on the time of one mask begins.
+const MASK_TIME: &str = "mask time";
+
 /// The class of a [`SchemaError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -99,11 +102,19 @@ impl SchemaError {
     pub(super) fn from_budget(e: GrammarError, pointer: &str) -> Self {
         match e {
             GrammarError::Limit {
+                kind,
                 what,
                 limit,
                 needed,
-                ..
-            } => Self::limit(pointer, &format!("compile time: {what}"), needed, limit),
+            } => {
+                let time = if kind == LimitKind::MaskMillis {
+                    MASK_TIME
+                } else {
+                    "compile time"
+                };
+                let what = if what.is_empty() { "schema" } else { &what };
+                Self::limit(pointer, &format!("{time}: {what}"), needed, limit)
+            }
             other => Self::new(ErrorKind::Cancelled, pointer, other.to_string()),
         }
     }
@@ -129,7 +140,9 @@ impl From<SchemaError> for GrammarError {
         match (kind, limit) {
             (ErrorKind::Cancelled, _) => GrammarError::Cancelled,
             (ErrorKind::Limit, Some(l)) => {
-                let which = if l.name.contains("nesting") {
+                let which = if l.name.starts_with(MASK_TIME) {
+                    LimitKind::MaskMillis
+                } else if l.name.contains("nesting") {
                     LimitKind::SourceDepth
                 } else if l.name.contains("time") {
                     LimitKind::CompileMillis

@@ -47,6 +47,7 @@ use crate::engine::Grammar;
 use crate::error::{GrammarError, LimitKind};
 use crate::ir::{ExprId, GrammarBuilder};
 use crate::limits::Budget;
+use crate::stack::roomy;
 
 /// White space between the tokens of a JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -132,9 +133,11 @@ pub fn compile(
         max_products: budget.limits.products,
         ..settings.clone()
     };
-    let mut builder = GrammarBuilder::new(budget);
-    let (root, relaxed) = add_to(&mut builder, text, registry, &settings)?;
-    Ok((builder.finish(root)?, relaxed))
+    roomy(|| {
+        let mut builder = GrammarBuilder::new(budget);
+        let (root, relaxed) = add_to(&mut builder, text, registry, &settings)?;
+        Ok((builder.finish(root)?, relaxed))
+    })
 }
 
 /// Adds the grammar of a schema's instances to a builder.
@@ -179,7 +182,7 @@ pub fn add_to(
 /// A hash of a JSON text's value, members in their order: equal for other spellings of the same document.
 /// `None` when the text is not JSON.
 pub fn fingerprint(text: &str) -> Option<crate::hash::Fingerprint> {
-    json::parse(text, 2_000).ok().map(|json| json.fingerprint())
+    roomy(|| json::parse(text, 2_000).ok().map(|json| json.fingerprint()))
 }
 
 /// The text that stands between two quotes of a JSON text, decoded; `None` when it is no JSON string.

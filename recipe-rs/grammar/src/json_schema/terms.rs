@@ -17,7 +17,7 @@ use super::objects::ObjectShape;
 use super::shapes::{Atom, Kind, Shape, TermId, FALSE, KINDS, TRUE};
 use super::strings::StringShape;
 use super::Settings;
-use crate::limits::Budget;
+use crate::limits::{mask_tick, Budget};
 
 /// No value: the cost of an empty term.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -120,7 +120,7 @@ impl Walk {
 
     fn check_time(&self, what: &str, pointer: &str) -> Result<(), SchemaError> {
         match &self.budget {
-            None => Ok(()),
+            None => mask_tick(what).map_err(|e| SchemaError::from_budget(e, pointer)),
             Some(b) => b
                 .check_time(what)
                 .map_err(|e| SchemaError::from_budget(e, pointer)),
@@ -139,7 +139,9 @@ impl Walk {
                 self.max_steps,
             ));
         }
-        if self.steps & 63 == 0 {
+        if self.budget.is_none() {
+            mask_tick(what).map_err(|e| SchemaError::from_budget(e, pointer))?;
+        } else if self.steps & 63 == 0 {
             self.check_time(
                 &format!("combinations of sub-schemas under {what}"),
                 pointer,

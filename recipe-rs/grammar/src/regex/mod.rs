@@ -17,6 +17,7 @@ use crate::engine::Grammar;
 use crate::error::{GrammarError, LimitKind, Result};
 use crate::ir::GrammarBuilder;
 use crate::limits::Budget;
+use crate::stack::roomy;
 
 /// Parse a pattern and lower it: the whole text, or (`search`) somewhere in the text.
 ///
@@ -52,17 +53,19 @@ pub fn compile(text: &str, syntax: Syntax, search: bool, budget: Budget) -> Resu
             text.len() as u64,
         ));
     }
-    let mut b = GrammarBuilder::new(budget);
-    let mut lowering = Lowering::new(Encoding::Utf8);
-    let node = pattern(b.regex_mut(), &mut lowering, text, syntax, search)?;
-    if !b.regex_mut().is_live(node) {
-        b.regex_mut().check()?;
-        return Err(GrammarError::syntax(
-            "the pattern matches no text at all",
-            0..text.len(),
-            text,
-        ));
-    }
-    let root = b.regex(node);
-    b.finish(root)
+    roomy(|| {
+        let mut b = GrammarBuilder::new(budget);
+        let mut lowering = Lowering::new(Encoding::Utf8);
+        let node = pattern(b.regex_mut(), &mut lowering, text, syntax, search)?;
+        if !b.regex_mut().is_live(node) {
+            b.regex_mut().check()?;
+            return Err(GrammarError::syntax(
+                "the pattern matches no text at all",
+                0..text.len(),
+                text,
+            ));
+        }
+        let root = b.regex(node);
+        b.finish(root)
+    })
 }
